@@ -1,0 +1,225 @@
+"""The round record: the one small JSON text on which all parties of a job agree.
+
+A record is read from, and written to, the key ``round`` of the job's ConfigMap. This module turns text into a frozen
+value and back; it never guesses: what can't be read is an error, and never "there is no rendezvous yet".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import re
+from typing import Any
+
+from elasticjob_rendezvous.round import slots
+
+VERSION = 1
+KEY = "round"
+"""The ConfigMap's data key."""
+
+MAX_BYTES = 64 * 1024
+"""Longest text that is read: 1024 members of 16 bytes, four times over. More is refused unread."""
+
+_NONCE = re.compile(r"[0-9a-f]{8}")
+_STORE = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
+
+
+class RecordError(ValueError):
+    """A record that can't be read, with the reason. Nobody acts on it; the operator replaces it with a higher round."""
+
+
+class Phase(str, enum.Enum):
+    """Where the round stands."""
+
+    OPEN = "Open"
+    SEALED = "Sealed"
+    FINISHING = "Finishing"
+    CLOSED = "Closed"
+
+
+class Reason(str, enum.Enum):
+    """Why a round was opened."""
+
+    STARTED = "Started"
+    POD_LOST = "PodLost"
+    NODE_JOINED = "NodeJoined"
+    RESIZED = "Resized"
+    WORKERS_FAILED = "WorkersFailed"
+    PEER_SILENT = "PeerSilent"
+    AGENT_RESTARTED = "AgentRestarted"
+    AGENT_LEFT = "AgentLeft"
+    STATE_LOST = "StateLost"
+
+
+class Result(str, enum.Enum):
+    """How a closed job ended."""
+
+    NONE = ""
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One process of a sealed round. Its rank is its place in the record's ``members``."""
+
+    slot: int
+    nonce: str
+
+    def __str__(self) -> str:
+        return f"{self.slot}:{self.nonce}"
+
+    @classmethod
+    def parse(cls, text: str) -> Member:
+        slot, _, nonce = text.partition(":")
+        if not _NONCE.fullmatch(nonce) or not slot.isdecimal() or int(slot) >= slots.MAX_SLOTS:
+            raise RecordError(f"not a member (slot:nonce): {text!r}")
+        return cls(int(slot), nonce)
+
+
+@dataclasses.dataclass(frozen=True)
+class Notice:
+    """A checkpoint is wanted before the next round; whoever waits for it waits ``grace_seconds`` at the most."""
+
+    id: str
+    grace_seconds: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """The state of a job's rendezvous. Field by field: ``docs/architecture.md``.
+
+    Invariants, checked at construction: members are distinct by slot and by process; a sealed phase has members and a
+    store and its number is ``sealed``; ``sealed`` never exceeds ``number``; a result goes with ``Closed`` only.
+    """
+
+    job: str
+    number: int
+    phase: Phase
+    reason: Reason
+    plan: frozenset[int] = frozenset()
+    absent: frozenset[int] = frozenset()
+    suspects: frozenset[str] = frozenset()
+    sealed: int = 0
+    members: tuple[Member, ...] = ()
+    store: str = ""
+    failures: int = 0
+    notice: Notice | None = None
+    result: Result = Result.NONE
+    writer: str = ""
+
+    def __post_init__(self) -> None:
+        running = self.phase in (Phase.SEALED, Phase.FINISHING)
+        for broken, rule in (
+            (self.number < 1, "round numbers start at 1"),
+            (not 0 <= self.sealed <= self.number, "the sealed round is never ahead of the current one"),
+            (len({m.slot for m in self.members}) != len(self.members), "one member a slot"),
+            (len({m.nonce for m in self.members}) != len(self.members), "one rank a process"),
+            (running and not (self.members and self.store), "a sealed round has members and a store"),
+            (running and self.sealed != self.number, "a sealed round is the last sealed one"),
+            (self.phase is Phase.OPEN and self.sealed == self.number, "an open round is not sealed yet"),
+            ((self.result is Result.NONE) == (self.phase is Phase.CLOSED), "a result goes with Closed only"),
+            (not self.absent <= self.plan, "absent slots are slots of the plan"),
+        ):
+            if broken:
+                raise RecordError(f"{rule}: {self!r}")
+
+    @property
+    def member_slots(self) -> frozenset[int]:
+        """Slots of the last sealed round."""
+        return frozenset(m.slot for m in self.members)
+
+    @property
+    def running(self) -> bool:
+        """Whether the members of this very round train (or have finished)."""
+        return self.phase in (Phase.SEALED, Phase.FINISHING)
+
+
+def dump(record: Record) -> str:
+    """The text of *record*: one line of JSON with fixed keys, so that equal records are equal texts."""
+    return json.dumps(
+        {
+            "version": VERSION,
+            "job": record.job,
+            "number": record.number,
+            "phase": record.phase.value,
+            "reason": record.reason.value,
+            "plan": slots.dump(record.plan),
+            "absent": slots.dump(record.absent),
+            "suspects": sorted(record.suspects),
+            "sealed": record.sealed,
+            "members": [str(m) for m in record.members],
+            "store": record.store,
+            "failures": record.failures,
+            "notice": record.notice and {"id": record.notice.id, "graceSeconds": record.notice.grace_seconds},
+            "result": record.result.value,
+            "writer": record.writer,
+        },
+        separators=(",", ":"),
+    )
+
+
+def parse(text: str) -> Record:
+    """The record that *text* holds.
+
+    Raises:
+        RecordError: it holds none: not JSON, too long, of another version, a field missing or of the wrong kind, or an
+            invariant of :class:`Record` broken.
+    """
+    if len(text) > MAX_BYTES:
+        raise RecordError(f"the round record has {len(text)} characters, more than {MAX_BYTES}")
+    try:
+        data = json.loads(text)
+        return _from_json(data)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise RecordError(f"unreadable round record: {error}") from error
+
+
+def _from_json(data: Any) -> Record:
+    if data["version"] != VERSION:
+        raise RecordError(f"version {data['version']!r} where {VERSION} is understood")
+    return Record(
+        job=_text(data["job"]),
+        number=_count(data["number"]),
+        phase=Phase(data["phase"]),
+        reason=Reason(data["reason"]),
+        plan=slots.parse(_text(data["plan"])),
+        absent=slots.parse(_text(data["absent"])),
+        suspects=frozenset(_nonce(s) for s in data["suspects"]),
+        sealed=_count(data["sealed"]),
+        members=tuple(Member.parse(_text(m)) for m in data["members"]),
+        store=_store(data["store"]),
+        failures=_count(data["failures"]),
+        notice=_notice(data["notice"]),
+        result=Result(data["result"]),
+        writer=_text(data["writer"]),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise RecordError(f"expected text, found {value!r}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise RecordError(f"expected a whole number from 0, found {value!r}")
+    return value
+
+
+def _nonce(value: Any) -> str:
+    if not _NONCE.fullmatch(_text(value)):
+        raise RecordError(f"not a process nonce: {value!r}")
+    return str(value)
+
+
+def _store(value: Any) -> str:
+    if _text(value) and not _STORE.fullmatch(value):
+        raise RecordError(f"not address:port: {value!r}")
+    return str(value)
+
+
+def _notice(value: Any) -> Notice | None:
+    return None if value is None else Notice(_text(value["id"]), _count(value["graceSeconds"]))
