@@ -29,7 +29,7 @@ def opened(
     suspects: Iterable[str] = (),
     plan: Iterable[int] | None = None,
 ) -> Record:
-    """The next round, opened from a sealed (or finishing) one. What was sealed last stays readable; a notice is over."""
+    """The next round, opened from a sealed (or finishing) one. What was sealed last stays readable, a notice ends."""
     if not record.running:
         raise ValueError(f"a round is opened only from a sealed one, this is {record.phase.value}")
     new_plan = record.plan if plan is None else frozenset(plan)

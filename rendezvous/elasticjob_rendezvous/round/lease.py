@@ -1,0 +1,193 @@
+"""A slot's Lease as a value: who holds the slot, for which round it has arrived, how far its workers are.
+
+Turns a Lease's holder and annotations into a frozen value and back. A Lease is only a report, so what can't be read in
+it counts as absent and is named in ``refused``; it is never guessed and never a crash.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PREFIX = "elasticjob.dev/"
+ARRIVED = PREFIX + "arrived"
+STORE = PREFIX + "store"
+SEEN = PREFIX + "seen"
+FINISHED = PREFIX + "finished"
+CHECKPOINTED = PREFIX + "checkpointed"
+PROGRESS = PREFIX + "progress"
+FAILURE = PREFIX + "failure"
+
+JOB_LABEL = PREFIX + "job-name"
+SLOT_LABEL = PREFIX + "slot"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGED_BY = "elasticjob"
+
+MAX_TEXT = 1024
+"""Longest annotation that is read, in characters. A failure's message is cut to half of it when written."""
+
+MAX_NUMBER = 2**53
+"""Numbers beyond are refused: JSON readers disagree on them, and no job gets there."""
+
+NONCE = re.compile(r"[0-9a-f]{8}")
+STORE_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
+_HOLDER = re.compile(r"([A-Za-z0-9.-]{1,253})/([0-9a-f]{8})")
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How far the job's training is, as global rank 0 last reported it."""
+
+    round: int
+    step: int
+    samples: int
+    loss: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """The slot's last worker failure."""
+
+    round: int
+    exit_code: int
+    message: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SlotLease:
+    """What a slot's Lease says. Unlike the Lease it has no times: those are judged by the reader's own clock."""
+
+    slot: int
+    pod: str = ""
+    nonce: str = ""
+    arrived: int = 0
+    store: str = ""
+    seen: int = 0
+    finished: int = 0
+    checkpointed: str = ""
+    progress: Progress | None = None
+    failure: Failure | None = None
+    refused: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+
+    @property
+    def free(self) -> bool:
+        """Whether no process holds the slot."""
+        return not self.nonce
+
+
+def holder(lease: SlotLease) -> str:
+    """The Lease's ``holderIdentity``."""
+    return f"{lease.pod}/{lease.nonce}" if lease.nonce else ""
+
+
+def annotations(lease: SlotLease) -> dict[str, str]:
+    """The annotations that say *lease*; what is absent has none."""
+    texts = {
+        ARRIVED: str(lease.arrived or ""),
+        STORE: lease.store,
+        SEEN: str(lease.seen or ""),
+        FINISHED: str(lease.finished or ""),
+        CHECKPOINTED: lease.checkpointed,
+        PROGRESS: _progress_text(lease.progress),
+        FAILURE: _failure_text(lease.failure),
+    }
+    return {key: text for key, text in texts.items() if text}
+
+
+def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | None) -> SlotLease:
+    """The value of a Lease with this holder and annotations. A holder not of our form is nobody: it reads as free."""
+    refused: list[str] = []
+
+    def read(key: str, of: Callable[[str], Any], absent: Any) -> Any:
+        text = (found or {}).get(key)
+        if text is None:
+            return absent
+        try:
+            return of(_bounded(text))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+            refused.append(f"{key}: {error}"[:MAX_TEXT])
+            return absent
+
+    owner = _HOLDER.fullmatch(holder_identity or "")
+    if holder_identity and owner is None:
+        refused.append(f"holderIdentity: {holder_identity[:MAX_TEXT]!r}")
+    return SlotLease(
+        slot=slot,
+        pod=owner[1] if owner else "",
+        nonce=owner[2] if owner else "",
+        arrived=read(ARRIVED, _number, 0),
+        store=read(STORE, _store, ""),
+        seen=read(SEEN, _number, 0),
+        finished=read(FINISHED, _number, 0),
+        checkpointed=read(CHECKPOINTED, str, ""),
+        progress=read(PROGRESS, _progress, None),
+        failure=read(FAILURE, _failure, None),
+        refused=tuple(refused),
+    )
+
+
+def _bounded(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"{len(text)} characters, more than {MAX_TEXT}")
+    return text
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > MAX_NUMBER:
+        raise ValueError(f"not a number from 0: {text!r}")
+    return int(text)
+
+
+def _store(text: str) -> str:
+    if not STORE_ADDRESS.fullmatch(text):
+        raise ValueError(f"not address:port: {text!r}")
+    return text
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
+        raise ValueError(f"not a number from 0: {value!r}")
+    return value
+
+
+def _progress_text(progress: Progress | None) -> str:
+    if progress is None:
+        return ""
+    loss = progress.loss if progress.loss is not None and math.isfinite(progress.loss) else None  # JSON has no NaN
+    data = {"round": progress.round, "step": progress.step, "samples": progress.samples, "loss": loss}
+    return json.dumps(data, separators=(",", ":"))
+
+
+def _progress(text: str) -> Progress:
+    data = json.loads(text)
+    loss = data.get("loss")
+    if loss is not None and (isinstance(loss, bool) or not isinstance(loss, (int, float)) or not math.isfinite(loss)):
+        raise ValueError(f"not a loss: {loss!r}")
+    return Progress(
+        round=_count(data["round"]),
+        step=_count(data["step"]),
+        samples=_count(data["samples"]),
+        loss=None if loss is None else float(loss),
+    )
+
+
+def _failure_text(failure: Failure | None) -> str:
+    if failure is None:
+        return ""
+    data = {"round": failure.round, "exitCode": failure.exit_code, "message": failure.message[: MAX_TEXT // 2]}
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return text if len(text) <= MAX_TEXT else json.dumps({**data, "message": ""}, separators=(",", ":"))
+
+
+def _failure(text: str) -> Failure:
+    data = json.loads(text)
+    code, message = data["exitCode"], data["message"]
+    if not isinstance(code, int) or isinstance(code, bool) or abs(code) > MAX_NUMBER or not isinstance(message, str):
+        raise ValueError(f"not a failure: {text!r}")
+    return Failure(round=_count(data["round"]), exit_code=code, message=message)
