@@ -4,16 +4,12 @@ Turns a Lease's holder and annotations into a frozen value and back. A Lease is 
 it counts as absent and is named in ``refused``; it is never guessed and never a crash.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 PREFIX = "elasticjob.dev/"
 ARRIVED = PREFIX + "arrived"
