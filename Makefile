@@ -1,0 +1,60 @@
+# Two commands: `make demo` shows it, `make test` proves it. `make help` lists the rest.
+# Everything they need is installed by what they call; built things are kept in the user's cache folder.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+PY     := PYTHONPATH=tests $(BIN)/python
+PYTEST := $(BIN)/python -m pytest
+UV     := 0.13.9# in step with requirements/dev.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e lint format lock
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+venv: .venv/.ready ## the virtual environment with the exact versions of requirements/dev.txt
+
+.venv/.ready: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed (kopf and torch need it); name one with: make PYTHON=python3.X ...")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "installing python3-venv"; apt-get install -qy python3-venv; }
+	@echo "virtual environment (about 6 GB, most of it torch; half a minute to a few minutes)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+tools: venv ## the cluster's programs: Debian packages, and Go modules built once
+	@$(PY) -m cluster tools
+
+demo: venv ## an elastic job on a real Kubernetes, from nothing (CLUSTER=local|kind|current)
+	@$(PY) -m demo
+
+clean-cluster: ## take the demo's cluster down: no process, mount, link or namespace stays
+	@$(PY) -m cluster down
+
+test: lint test-unit test-integration test-e2e ## every test, on a fresh machine too
+
+lint: venv ## formatting, rules, types, layers
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+test-unit: venv ## no network, no cluster
+	@$(PYTEST) tests/unit
+
+test-integration: tools ## a real control plane: etcd, API server, scheduler, controllers
+	@$(PYTEST) tests/integration
+
+test-e2e: tools ## cluster nodes, real pods, real torchrun
+	@$(PYTEST) tests/e2e
+
+format: venv ## write what lint wants to read
+	@$(BIN)/ruff format --quiet
+	@$(BIN)/ruff check --quiet --fix
+
+lock: venv ## renew requirements/dev.txt from pyproject.toml
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --group dev --extra operator -o requirements/dev.txt pyproject.toml
