@@ -6,10 +6,10 @@ Each step ends when what it started answers, or fails with the log of what died.
 from collections.abc import Iterable
 from concurrent import futures
 
-from cluster import control_plane, kubeconfigs, machines, nodes, parts, pki, progress, waiting, wiring
+from cluster import containerd, control_plane, kubeconfigs, machines, nodes, parts, pki, progress, waiting, wiring
+from cluster.images import stocks
 
 READY_SECONDS = 60
-CONTAINERD_SECONDS = 30
 NODE_SECONDS = 60
 
 
@@ -38,7 +38,7 @@ def await_api(site: parts.Parts) -> None:
 
 
 def start_nodes(site: parts.Parts, names: Iterable[str], *, gpus: int) -> None:
-    """Start nodes side by side, and return when all are Ready."""
+    """Start nodes side by side, each with the cluster's images, and return when all are Ready."""
     chosen = [site.node(name) for name in names]
     with futures.ThreadPoolExecutor(max_workers=max(len(chosen), 1)) as pool:
         for done in [pool.submit(_start_node, site, node, gpus) for node in chosen]:
@@ -48,6 +48,12 @@ def start_nodes(site: parts.Parts, names: Iterable[str], *, gpus: int) -> None:
 def _start_node(site: parts.Parts, node: nodes.Node, gpus: int) -> None:
     node.machine.home.mkdir(parents=True, exist_ok=True)
     node.prepare()
+    stocks.hand_out(site.folder.stock.readlink(), node.images)
+    reboot_node(site, node, gpus=gpus)
+
+
+def reboot_node(site: parts.Parts, node: nodes.Node, *, gpus: int) -> None:
+    """Switch on the machine of a node whose files are there, and wait until Kubernetes counts on it."""
     node.machine.boot()
     wiring.connect(site.control.machine, node.machine, site.own)
     start_components(node)
@@ -57,13 +63,7 @@ def _start_node(site: parts.Parts, node: nodes.Node, gpus: int) -> None:
 
 def start_components(node: nodes.Node) -> None:
     """Start what makes a machine a node; the kubelet gives up at once if containerd does not answer yet."""
-    node.machine.start(*node.command("containerd"))
-    waiting.until(
-        f"containerd on {node.name}",
-        lambda: node.machine.listens(nodes.CONTAINERD_SOCKET),
-        seconds=CONTAINERD_SECONDS,
-        check=lambda: _alive(node.machine, ["containerd"]),
-    )
+    containerd.start(node.machine, node.machine.home / "containerd.toml")
     for component in ("kubelet", "kube-proxy"):
         node.machine.start(*node.command(component))
 

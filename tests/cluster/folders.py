@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cluster import addresses, caching, errors, running
 
+STOCK = "stock"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 
 
@@ -48,6 +49,11 @@ class Folder:
     def shared(self) -> Path:
         """What the cluster's shared volumes hold."""
         return self.path / "shared"
+
+    @property
+    def stock(self) -> Path:
+        """A link to the images that nodes start with."""
+        return self.path / STOCK
 
     def node(self, name: str) -> Path:
         """A node's machine."""

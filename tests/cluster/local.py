@@ -4,13 +4,16 @@ It outlives the program that started it, and is found again by its name. Startin
 earlier one of the same name has left, so a launcher may be killed at any point.
 """
 
+import shutil
 import signal
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 from cluster import (
     addresses,
     bringing_up,
+    containerd,
     control_plane,
     errors,
     folders,
@@ -23,6 +26,7 @@ from cluster import (
     tools,
     wiring,
 )
+from cluster.images import layouts, pause, stocks
 
 
 class LocalCluster:
@@ -38,7 +42,7 @@ class LocalCluster:
         name: str,
         nodes: int = 3,
         gpus_per_node: int = 2,
-        images: Iterable[Path] = (),
+        images: Iterable[layouts.Image] = (),
         control_plane_only: bool = False,
     ) -> "LocalCluster":
         """Bring up a fresh cluster; what was there under this name is taken down first."""
@@ -51,6 +55,7 @@ class LocalCluster:
             bringing_up.start_control_plane(site)
         if not control_plane_only:
             names = [addresses.node_name(number) for number in range(1, nodes + 1)]
+            folder.stock.symlink_to(stocks.stocked([pause.image(), *images]))
             with progress.step(f"starting {nodes} nodes"):
                 bringing_up.start_nodes(site, names, gpus=gpus_per_node)
         return cls(site)
@@ -112,6 +117,22 @@ class LocalCluster:
         """Undo `cut_off`."""
         wiring.set_cable(self._site.control.machine, self._node(name).name, plugged=True)
 
+    def import_image(self, archive: Path) -> None:
+        """Give an image archive (OCI or Docker) to every node that runs; nodes added later do not get it."""
+        for node in self._site.nodes():
+            if node.machine.running:
+                containerd.take(node.machine, lambda pipe: _pour(archive, pipe))
+
+    def load_image(self, image: layouts.Image) -> None:
+        """Give an image of the store to every node that runs."""
+        for node in self._site.nodes():
+            if node.machine.running:
+                containerd.take(node.machine, lambda pipe: layouts.store().stream([image], pipe))
+
+    def start_node(self, name: str, *, gpus: int = 2) -> None:
+        """Switch a killed node on again; its disk is as it was, its pods start anew."""
+        bringing_up.reboot_node(self._site, self._node(name), gpus=gpus)
+
     def stop_component(self, component: str, *, node: str | None = None, crash: bool = False) -> None:
         """Stop a component of the control plane or of a node; a crash gives it no time to say goodbye."""
         how = signal.SIGKILL if crash else signal.SIGTERM
@@ -135,6 +156,11 @@ class LocalCluster:
 
     def _holder(self, node: str | None) -> "nodes.Node | control_plane.ControlPlane":
         return self._node(node) if node else self._site.control
+
+
+def _pour(archive: Path, pipe: IO[bytes]) -> None:
+    with archive.open("rb") as source:
+        shutil.copyfileobj(source, pipe, 1 << 20)
 
 
 def _index_of(folder: folders.Folder) -> int:

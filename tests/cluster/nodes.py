@@ -6,39 +6,17 @@ else is as on a real node.
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import yaml
 
-from cluster import addresses, kubeconfigs, machines, pki, tools
+from cluster import addresses, containerd, kubeconfigs, machines, pki, tools
 
 COMPONENTS = ("containerd", "kubelet", "kube-proxy")
-PAUSE_IMAGE = "docker.io/elasticjob/pause:1"
-CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
-CNI_PROGRAMS = "/usr/lib/cni"
 
 # How often a kubelet reports; see control_plane.NODE_GRACE_SECONDS.
 REPORT_SECONDS = 4
 LEASE_SECONDS = 12
-
-# In namespaces of our own there is no AppArmor to set up, OOM scores cannot be lowered, and containers get no cgroup of
-# their own: several kubelets share one kernel, and would fight over one cgroup tree.
-CONTAINERD = """\
-version = 2
-root = "{home}/containerd"
-state = "/run/containerd"
-[grpc]
-  address = "{socket}"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{pause}"
-  disable_cgroup = true
-  disable_apparmor = true
-  restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "{cni}"
-    conf_dir = "{home}/cni"
-"""
 
 
 @dataclass(frozen=True)
@@ -64,14 +42,20 @@ class Node:
         """The node's address."""
         return self.own.node(self.number)
 
+    @property
+    def images(self) -> Path:
+        """containerd's root: images and their layers."""
+        return self.machine.home / "containerd"
+
     def prepare(self) -> None:
         """Write certificates, kubeconfigs and the components' configuration."""
         home = self.machine.home
-        for folder in ("containerd", "cni", "kubelet", "pod-logs"):
+        for folder in ("cni", "kubelet", "pod-logs"):
             (home / folder).mkdir(parents=True, exist_ok=True)
         self._kubeconfig("kubelet", pki.kubelet(self.name, self.address))
         self._kubeconfig("kube-proxy", pki.PROXY)
-        (home / "containerd.toml").write_text(self.containerd())
+        containerd_config = containerd.configuration(root=self.images, pod_network=home / "cni")
+        (home / "containerd.toml").write_text(containerd_config)
         (home / "cni" / "10-pods.conflist").write_text(json.dumps(self.pod_network(), indent=2))
         (home / "kubelet.yaml").write_text(yaml.safe_dump(self.kubelet(), sort_keys=False))
 
@@ -82,10 +66,6 @@ class Node:
             return ["containerd", "--config", f"{home}/containerd.toml"]
         flags = {"kubelet": self._kubelet_flags, "kube-proxy": self._proxy_flags}[component]()
         return [str(tools.path(component)), *(f"--{flag}={value}" for flag, value in flags.items())]
-
-    def containerd(self) -> str:
-        """containerd's configuration."""
-        return CONTAINERD.format(home=self.machine.home, socket=CONTAINERD_SOCKET, pause=PAUSE_IMAGE, cni=CNI_PROGRAMS)
 
     def pod_network(self) -> dict[str, object]:
         """The CNI configuration: a bridge on the node, its pods on the node's own subnet, no address translation."""
@@ -109,7 +89,7 @@ class Node:
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
-            "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
+            "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
             "authentication": {
                 "anonymous": {"enabled": False},
                 "webhook": {"enabled": True},
@@ -133,6 +113,7 @@ class Node:
             "enforceNodeAllocatable": [],
             "localStorageCapacityIsolation": False,
             "evictionHard": {},
+            "imageGCHighThresholdPercent": 100,
         }
 
     def _kubelet_flags(self) -> dict[str, str]:
