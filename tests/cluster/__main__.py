@@ -3,7 +3,8 @@
 import argparse
 import sys
 
-from cluster import errors, local, taking_down, tools
+from cluster import errors, packages, providers, tools
+from cluster.images import building
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,6 +26,7 @@ def _parser() -> argparse.ArgumentParser:
         ("down", _down, "take a cluster down; nothing of it stays"),
         ("env", _env, "print the shell lines that point kubectl and helm at a cluster"),
         ("tools", _tools, "build the pinned programs and print where they are"),
+        ("images", _images, "build the images and print their names and digests"),
     ):
         command = commands.add_parser(name, help=text)
         command.set_defaults(run=run)
@@ -35,21 +37,30 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _up(options: argparse.Namespace) -> None:
-    print(local.LocalCluster.start(name=options.name, nodes=options.nodes, gpus_per_node=options.gpus).kubeconfig)
+    cluster = providers.chosen().up(options.name, nodes=options.nodes, gpus=options.gpus)
+    cluster.shared_storage()
+    print(cluster.kubeconfig)
 
 
 def _down(options: argparse.Namespace) -> None:
-    taking_down.take_down(options.name)
+    providers.chosen().stop(options.name)
 
 
 def _env(options: argparse.Namespace) -> None:
-    print(f"export KUBECONFIG={local.LocalCluster.attach(options.name).kubeconfig}")
+    cluster = providers.chosen().attach(options.name)
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
     print(f'export PATH="{tools.path("kubectl").parent}:{tools.path("helm").parent}:$PATH"')
 
 
 def _tools(options: argparse.Namespace) -> None:
+    packages.ensure(packages.CONTROL_PLANE | packages.NODE | packages.IMAGES)
     for name in tools.PROGRAMS:
         print(tools.path(name))
+
+
+def _images(options: argparse.Namespace) -> None:
+    for image in building.images():
+        print(f"{image.name} {image.digest}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Each step ends when what it started answers, or fails with the log of what died.
 from collections.abc import Iterable
 from concurrent import futures
 
-from cluster import containerd, control_plane, kubeconfigs, machines, nodes, parts, pki, progress, waiting, wiring
+from cluster import containerd, control_plane, kubeconfigs, machines, nodes, parts, pki, waiting, wiring
 from cluster.images import stocks
 
 READY_SECONDS = 60
@@ -34,7 +34,9 @@ def start_control_plane(site: parts.Parts) -> None:
 def await_api(site: parts.Parts) -> None:
     """Wait until the API server says that it is ready."""
     machine = site.control.machine
-    waiting.until("the API server", site.api.ready, seconds=READY_SECONDS, check=lambda: _alive(machine, control_plane.SERVERS))
+    waiting.until(
+        "the API server", site.api.ready, seconds=READY_SECONDS, check=lambda: _alive(machine, control_plane.SERVERS)
+    )
 
 
 def start_nodes(site: parts.Parts, names: Iterable[str], *, gpus: int) -> None:

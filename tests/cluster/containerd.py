@@ -54,7 +54,9 @@ def start(machine: machines.Machine, config: Path) -> None:
 def take(machine: machines.Machine, write: Callable[[IO[bytes]], object]) -> None:
     """Import the image archive that `write` writes; Kubernetes sees its images at once."""
     command = machine.entered("ctr", "--address", SOCKET, "--namespace", "k8s.io", "images", "import", "-")
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as importing:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as importing:
         watchdog = threading.Timer(IMPORT_SECONDS, importing.kill)
         watchdog.start()
         said = _fed(importing, write)

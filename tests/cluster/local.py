@@ -13,6 +13,7 @@ from typing import IO
 from cluster import (
     addresses,
     bringing_up,
+    clusters,
     containerd,
     control_plane,
     errors,
@@ -21,19 +22,25 @@ from cluster import (
     packages,
     parts,
     progress,
-    running,
+    storage,
     taking_down,
     tools,
     wiring,
 )
-from cluster.images import layouts, pause, stocks
+from cluster.images import building, layouts, pause, stocks
 
 
-class LocalCluster:
+class LocalCluster(clusters.Cluster):
     """A running local cluster; get one by `start`, or by `attach` if it runs already."""
 
     def __init__(self, site: parts.Parts) -> None:
+        super().__init__(site.folder.name)
         self._site = site
+
+    @classmethod
+    def up(cls, name: str, *, nodes: int, gpus: int) -> "LocalCluster":
+        """Bring up a fresh cluster with the project's images."""
+        return cls.start(name=name, nodes=nodes, gpus_per_node=gpus, images=building.images())
 
     @classmethod
     def start(
@@ -69,10 +76,10 @@ class LocalCluster:
             raise _not_there(name)
         return cls(site)
 
-    @property
-    def name(self) -> str:
-        """The cluster's name."""
-        return self._site.folder.name
+    @classmethod
+    def stop(cls, name: str) -> None:
+        """Take down whatever there is of the cluster of this name."""
+        taking_down.take_down(name)
 
     @property
     def kubeconfig(self) -> Path:
@@ -88,15 +95,6 @@ class LocalCluster:
     def node_names(self) -> list[str]:
         """The nodes, killed ones too."""
         return self._site.folder.node_names()
-
-    def kubectl(self, *args: str | Path, input: str | bytes | None = None, seconds: float = 120) -> str:
-        """Run kubectl as the administrator, and return what it printed."""
-        kubeconfig = f"--kubeconfig={self.kubeconfig}"
-        return running.run(tools.path("kubectl"), kubeconfig, *args, input=input, seconds=seconds)
-
-    def helm(self, *args: str | Path, seconds: float = 300) -> str:
-        """Run Helm as the administrator, and return what it printed."""
-        return running.run(tools.path("helm"), f"--kubeconfig={self.kubeconfig}", *args, seconds=seconds)
 
     def add_node(self, *, gpus: int = 2) -> str:
         """Add one more node, wait until it is Ready, and return its name."""
@@ -123,11 +121,16 @@ class LocalCluster:
             if node.machine.running:
                 containerd.take(node.machine, lambda pipe: _pour(archive, pipe))
 
-    def load_image(self, image: layouts.Image) -> None:
-        """Give an image of the store to every node that runs."""
+    def load_image(self, reference: str) -> None:
+        """Build one of the project's images if need be, and give it to every node that runs."""
+        image = building.image(reference)
         for node in self._site.nodes():
             if node.machine.running:
                 containerd.take(node.machine, lambda pipe: layouts.store().stream([image], pipe))
+
+    def shared_storage(self) -> None:
+        """Have empty volumes that all nodes share: the machines have one disk, so a folder of the host will do."""
+        storage.provide(self, self._site.folder.shared)
 
     def start_node(self, name: str, *, gpus: int = 2) -> None:
         """Switch a killed node on again; its disk is as it was, its pods start anew."""
@@ -144,10 +147,6 @@ class LocalCluster:
         holder.machine.start(*holder.command(component))
         if component in control_plane.SERVERS:
             bringing_up.await_api(self._site)
-
-    def down(self) -> None:
-        """Take the cluster down; nothing of it stays."""
-        taking_down.take_down(self.name)
 
     def _node(self, name: str) -> nodes.Node:
         if name not in self.node_names:

@@ -47,7 +47,9 @@ class Machine:
                 ["unshare", *flags, *init], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         _children.append(child)
-        waiting.until(f"machine {self.name} to boot", self._init, seconds=BOOT_SECONDS, check=lambda: self._booting(child))
+        waiting.until(
+            f"machine {self.name} to boot", self._init, seconds=BOOT_SECONDS, check=lambda: self._booting(child)
+        )
         self.shell(f"hostname {self.name}; mount -t tmpfs tmpfs /run; ip link set lo up")
 
     @property

@@ -12,7 +12,12 @@ ELSEWHERE = "use a kind cluster (CLUSTER=kind) or the current kubeconfig (CLUSTE
 
 # A program that shows that the package is there, and the package.
 CONTROL_PLANE = {"ip": "iproute2", "openssl": "openssl", "nsenter": "util-linux"}
-NODE = {"containerd": "containerd", "runc": "runc", "nft": "nftables", "/usr/lib/cni/bridge": "containernetworking-plugins"}
+NODE = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "nft": "nftables",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+}
 IMAGES = {"mmdebstrap": "mmdebstrap", "buildah": "buildah"}
 
 
@@ -28,6 +33,4 @@ def ensure(needed: dict[str, str]) -> None:
     with progress.step(f"installing {', '.join(missing)}"):
         running.run("apt-get", "update", "--quiet", seconds=300)
         options = ("--yes", "--quiet", "--no-install-recommends")
-        running.run(
-            "apt-get", "install", *options, *missing, seconds=600, env={"DEBIAN_FRONTEND": "noninteractive"}
-        )
+        running.run("apt-get", "install", *options, *missing, seconds=600, env={"DEBIAN_FRONTEND": "noninteractive"})

@@ -31,7 +31,7 @@ class Process:
     def namespace(self) -> str:
         """The PID namespace it lives in; empty when it is gone."""
         try:
-            return os.readlink(f"/proc/{self.pid}/ns/pid")
+            return str(Path(f"/proc/{self.pid}/ns/pid").readlink())
         except OSError:
             return ""
 
@@ -50,14 +50,18 @@ def look(pid: int) -> Process:
 
 def find(matches: Matcher) -> list[Process]:
     """The processes that match, as the host sees them."""
-    every = (look(int(entry)) for entry in os.listdir("/proc") if entry.isdecimal())
+    every = (look(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
     return [process for process in every if process.words and matches(process)]
 
 
-def end(matches: Matcher, *, with_signal: signal.Signals = signal.SIGKILL, seconds: float = END_SECONDS) -> list[Process]:
+def end(
+    matches: Matcher, *, with_signal: signal.Signals = signal.SIGKILL, seconds: float = END_SECONDS
+) -> list[Process]:
     """End every process that matches, wait until each is gone, and return those that would not go."""
     with contextlib.ExitStack() as stack:
-        handles = [stack.enter_context(handle) for process in find(matches) if (handle := _pinned(process, matches))]
+        handles = [handle for process in find(matches) if (handle := _pinned(process, matches))]
+        for handle in handles:
+            stack.callback(handle.close)
         for handle in handles:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle.fd, with_signal)
@@ -71,10 +75,8 @@ class _Handle:
         self.process = process
         self.fd = os.pidfd_open(process.pid)
 
-    def __enter__(self) -> "_Handle":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Let go of the process."""
         os.close(self.fd)
 
     def gone_within(self, seconds: float) -> bool:
@@ -91,5 +93,5 @@ def _pinned(process: Process, matches: Matcher) -> _Handle | None:
         return None
     if matches(look(process.pid)):
         return handle
-    os.close(handle.fd)
+    handle.close()
     return None

@@ -24,8 +24,9 @@ def run(
     words = [str(word) for word in command]
     data = input.encode() if isinstance(input, str) else input
     try:
+        environment = {**os.environ, **(env or {})}
         done = subprocess.run(
-            words, input=data, capture_output=True, timeout=seconds, env={**os.environ, **(env or {})}, cwd=cwd
+            words, input=data, capture_output=True, check=False, timeout=seconds, env=environment, cwd=cwd
         )
     except FileNotFoundError as error:
         raise errors.ClusterError(f"{words[0]} is not installed") from error

@@ -96,6 +96,15 @@ def _go_version(folder: Path) -> str:
 def _build(name: str, program: Program, target: Path) -> None:
     """Build one program without cgo: it needs no C compiler, and runs on any Linux."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    command = ["go", "build", "-trimpath", "-ldflags", f"-s -w {program.flags}".strip(), "-o", target, program.package]
+    command: list[str | Path] = [
+        "go",
+        "build",
+        "-trimpath",
+        "-ldflags",
+        f"-s -w {program.flags}".strip(),
+        "-o",
+        target,
+        program.package,
+    ]
     with progress.step(f"building {name} (minutes for the first, the next share its parts)"):
         running.run(*command, cwd=SOURCES / program.module, env={"CGO_ENABLED": "0"}, seconds=BUILD_SECONDS)

@@ -53,9 +53,16 @@ class Layout:
     def add(self, tag: str, *, layer: Path, config: dict[str, Any]) -> Descriptor:
         """Add an image of one layer, an uncompressed tar file, which is moved into the store."""
         moved = self._add_file(layer)
-        details = {"architecture": _architecture(), "os": "linux", "config": config}
+        details: dict[str, Any] = {"architecture": _architecture(), "os": "linux", "config": config}
+        # Buildah refuses to build on an image whose history does not account for each of its layers.
+        details["history"] = [{"created_by": "elasticjob"}]
         details["rootfs"] = {"type": "layers", "diff_ids": [moved["digest"]]}
-        parts = {"schemaVersion": 2, "mediaType": MANIFEST, "config": self._add_json(CONFIG, details), "layers": [moved]}
+        parts = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": self._add_json(CONFIG, details),
+            "layers": [moved],
+        }
         manifest = self._add_json(MANIFEST, parts)
         self._tag(tag, manifest)
         return manifest

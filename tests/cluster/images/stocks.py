@@ -69,7 +69,10 @@ def _import(root: Path, images: Collection[layouts.Image]) -> None:
 def _copy_small_files(source: Path, target: Path) -> None:
     large = {source / _BLOBS, source / _LAYERS}
     shutil.copytree(
-        source, target, ignore=lambda folder, names: {name for name in names if Path(folder, name) in large}, dirs_exist_ok=True
+        source,
+        target,
+        ignore=lambda folder, names: {name for name in names if Path(folder, name) in large},
+        dirs_exist_ok=True,
     )
 
 
