@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from cluster import clusters, progress
+from cluster import progress, providers
 
 if TYPE_CHECKING:
     from cluster.clusters import Cluster
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 CHART = pathlib.Path(__file__).parents[2] / "charts" / "elasticjob"
 RELEASE = "elasticjob"
 OPERATOR_NAMESPACE = "elasticjob-system"
-IMAGES = tuple(f"docker.io/elasticjob/{name}:dev" for name in ("operator", "digits"))
 NODES = 3
 GPUS = 2
 """A node, pretended."""
@@ -27,9 +26,7 @@ RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 
 def set_up(name: str) -> Cluster:
     """A fresh cluster with everything that the story needs but its namespace."""
-    cluster = clusters.chosen().up(name, nodes=NODES, gpus=GPUS)
-    for image in IMAGES:
-        cluster.load_image(image)
+    cluster = providers.chosen().up(name, nodes=NODES, gpus=GPUS)
     cluster.shared_storage()
     install_operator(cluster)
     return cluster

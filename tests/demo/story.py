@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 MANIFEST = pathlib.Path(__file__).parents[2] / "examples" / "digits.yaml"
 JOB = "digits"
+OPERATOR = "--selector=app.kubernetes.io/name=elasticjob"
+"""Finds the operator's Deployment and its pods."""
 
 PATIENCE = 120.0
 """Seconds for anything to come about: many times what it takes, because the machine may be a busy one."""
@@ -42,7 +44,6 @@ class Scene:
     kubectl: Kubectl
     view: View
     operator_namespace: str
-    operator: str = "deployment/elasticjob"
     tell: Callable[[str], None] = print
     told: dict[str, float] = dataclasses.field(default_factory=dict)
     """What was measured on the way, in seconds."""
@@ -123,10 +124,9 @@ def lose_rank_zero(scene: Scene) -> None:
 def lose_operator(scene: Scene) -> None:
     before, pods = scene.current, scene.pods
     namespace = ("--namespace", scene.operator_namespace)
-    selector = "app.kubernetes.io/name=elasticjob"
-    scene.tell(f"$ kubectl {' '.join(namespace)} delete pod --selector={selector}")
-    scene.kubectl(*namespace, "delete", "pod", f"--selector={selector}", "--wait=false")
-    scene.kubectl(*namespace, "rollout", "status", scene.operator, f"--timeout={PATIENCE:g}s")
+    scene.tell(f"$ kubectl {' '.join(namespace)} delete pod {OPERATOR}")
+    scene.kubectl(*namespace, "delete", "pod", OPERATOR, "--wait=false")
+    scene.kubectl(*namespace, "rollout", "status", "deployment", OPERATOR, f"--timeout={PATIENCE:g}s")
     scene.tell("the operator's new pod is ready")
     step = before.last_step
     scene.wait("the training to go on", lambda: before.last_step > step)
