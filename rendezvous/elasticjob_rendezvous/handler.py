@@ -1,0 +1,254 @@
+"""torch's ``RendezvousHandler`` on the round protocol: thin, and the place where torch's contract is kept.
+
+What torch asks for from memory is answered from memory; nothing here raises but ``next_rendezvous``. No method closes
+the job: torch calls ``shutdown`` after success and after any local error alike.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from torch.distributed.elastic.rendezvous import (
+    RendezvousConnectionError,
+    RendezvousHandler,
+    RendezvousInfo,
+    RendezvousStoreInfo,
+)
+
+from elasticjob_rendezvous import failures, forming, keeping, kube, meeting, pulse, settings, stores
+from elasticjob_rendezvous.round import agent
+from elasticjob_rendezvous.round.record import Phase, Reason
+from elasticjob_rendezvous.session import Round, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch.distributed.elastic.rendezvous import RendezvousParameters
+
+logger = logging.getLogger("elasticjob_rendezvous")
+
+PEER_CHANCE = 0.25
+"""Seconds in which a peer's death may show before a failure of my workers is called their own."""
+
+EXIT_BARRIER = 300.0
+"""Seconds: torch's own bound for its exit barrier."""
+
+POLL = 0.1
+"""Seconds between two looks at rank 0's store or the record while this process only waits for the end."""
+
+STEADY = 60.0
+"""A round that lasted so many seconds has made progress, whether or not its training script reports any."""
+
+LONGEST_DELAY = 60.0
+"""Seconds between two rounds at most, when workers fail again and again without progress."""
+
+
+def create(parameters: RendezvousParameters) -> KubernetesRendezvousHandler:
+    """The handler for torchrun's *parameters*. Checks them; connects to nothing."""
+    if not logger.hasHandlers():  # as torch does for its own: who reads a pod's log wants the story
+        lines = logging.StreamHandler()
+        lines.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(name)s: %(message)s"))
+        logger.addHandler(lines)
+        logger.setLevel(logging.INFO)
+    config = settings.parse(
+        endpoint=parameters.endpoint,
+        run_id=parameters.run_id,
+        low=parameters.min_nodes,
+        high=parameters.max_nodes,
+        local_addr=parameters.local_addr,
+        conf=parameters.config,
+        env=os.environ,
+    )
+    return KubernetesRendezvousHandler(config)
+
+
+class KubernetesRendezvousHandler(RendezvousHandler):
+    """The backend ``kubernetes``."""
+
+    def __init__(self, config: settings.Settings) -> None:
+        self._config = config
+        self._session: Session | None = None
+        self._keeper: keeping.Keeper | None = None
+        self._servers: list[stores.TCPStore] = []
+        """My own stores: the present round's, and while a round forms that one's as well."""
+        self._futile = 0
+        """Rounds in a row that ended with failed workers and without progress."""
+
+    # torch's contract
+
+    def get_backend(self) -> str:
+        return settings.BACKEND
+
+    def get_run_id(self) -> str:
+        return self._config.run_id
+
+    @property
+    def use_agent_store(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        record = self._session.board.view.record if self._session else None
+        return record is not None and record.phase is Phase.CLOSED
+
+    def set_closed(self) -> None:
+        """Nothing: a node does not close its job. The operator does, or standalone a finish that all have recorded."""
+
+    def num_nodes_waiting(self) -> int:
+        session = self._session
+        if session is None:
+            return 0
+        session.sigterm.listen()
+        return int(session.over())
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        session = self._started()
+        session.sigterm.listen()
+        try:
+            self._come_back(session)
+            former = forming.Forming(session, None)
+            place, store = former.run()
+            return self._begin(session, place, store, former.server)
+        except BaseException:  # SystemExit and torch's SignalException too: whatever ends it, the others must know
+            session.leave()
+            raise
+
+    def shutdown(self) -> bool:
+        """The agent ends: after success it stays while others need its store, after anything else it leaves."""
+        session = self._session
+        if session is None:
+            return True
+        if session.round is not None and session.round.finished and sys.exc_info()[0] is None:
+            self._stay(session, session.round)
+        session.leave()
+        if self._keeper:
+            self._keeper.stop()
+        return True
+
+    # Its parts
+
+    def _started(self) -> Session:
+        if self._session is None:
+            config = self._config
+            try:
+                api = kube.Kube(kubeconfig=config.kubeconfig, context=config.context, namespace=config.namespace)
+                self._session = Session(config, api, api_url=api.host)
+            except (kube.KubeError, ValueError) as error:
+                raise RendezvousConnectionError(str(error)) from error
+            self._session.board.start()
+            self._keeper = keeping.Keeper(self._session).start()
+            atexit.register(self._session.leave)
+        return self._session
+
+    def _come_back(self, session: Session) -> None:
+        """Why there are no workers any more: nobody says, so it is told from what is known."""
+        current = session.round
+        if current is None:
+            return
+        failure = failures.found(current.number)
+        progress = current.stepped or time.monotonic() - current.began > STEADY
+        if session.fenced():
+            session.left, session.why = current.number, Reason.AGENT_RESTARTED
+        elif not session.over() and not self._peer_lost(session, current):
+            session.left, session.why = current.number, Reason.WORKERS_FAILED
+        current.pulse.stop()
+        self._futile = 0 if progress else self._futile + bool(failure)
+        session.round = None
+        if failure is not None and session.seat is not None:
+            logger.warning("%s: workers failed in round %d: %s", session.label(), current.number, failure)
+            session.failure = failure
+        if session.left == current.number and self._futile > 1:
+            self._pause(session, min(2.0 ** (self._futile - 2), LONGEST_DELAY))
+
+    def _peer_lost(self, session: Session, current: Round) -> bool:
+        """Whether the workers failed because a peer died: it has a moment to show."""
+        until = time.monotonic() + PEER_CHANCE
+        while time.monotonic() < until and not session.over():
+            if current.pulse.silent and self._keeper:
+                try:
+                    self._keeper.accuse(current)
+                except kube.KubeError as error:
+                    logger.warning("%s: %s", session.label(), error)
+                return session.over()
+            time.sleep(POLL / 5)
+        return session.over()
+
+    def _pause(self, session: Session, seconds: float) -> None:
+        logger.warning("%s: %d rounds without progress, the next in %g s", session.label(), self._futile, seconds)
+        until = time.monotonic() + seconds
+        number = session.left
+        while time.monotonic() < until:
+            record = session.board.view.record
+            if record is not None and record.number != number:
+                return
+            time.sleep(POLL)
+
+    def _begin(
+        self, session: Session, place: meeting.Place, store: stores.TCPStore, server: stores.TCPStore | None
+    ) -> RendezvousInfo:
+        """A round begins. The store of the one before is let go only now."""
+        self._servers = [server] if server is not None else []
+        agent_store = stores.AgentStore(
+            f"elasticjob/{place.number}/agent", store, on_finish=self._on_finish, wait=self._barrier
+        )
+        signs = pulse.Pulse(
+            place,
+            interval=session.timers.beat_interval,
+            silence=session.timers.silence,
+            number=lambda: session.board.highest,
+            changed=session.changed.set,
+        )
+        session.train.begin(place.record)
+        session.round = Round(place, agent_store, signs.start(), began=time.monotonic())
+        address, port = stores.split(place.record.store)
+        logger.info("%s is rank %d of %d in round %d", session.label(), place.rank, place.size, place.number)
+        return RendezvousInfo(agent_store, place.rank, place.size, RendezvousStoreInfo(address, port))
+
+    # The end
+
+    def _on_finish(self) -> None:
+        """My workers have ended well. Recorded before torch's exit barrier is entered."""
+        session = self._session
+        if session is None or session.round is None or session.round.finished or session.seat is None:
+            return
+        number, seat = session.round.number, session.seat
+        if session.insist(lambda: seat.write(finished=number), "record its finish"):
+            logger.info("%s has finished round %d", session.label(), number)
+        session.round.finished = True
+
+    def _barrier(self, done: Callable[[], bool]) -> bool:
+        """Waits in torch's exit barrier, no longer than there is something to wait for."""
+        session = self._session
+        if session is None or session.round is None:
+            return False
+        until = time.monotonic() + EXIT_BARRIER
+        while time.monotonic() < until and not self._ended(session, session.round, done):
+            time.sleep(POLL)
+        return True
+
+    def _ended(self, session: Session, current: Round, done: Callable[[], bool]) -> bool:
+        if self.is_closed() or session.over():
+            return True
+        others = set(range(current.place.size)) - {current.place.rank} if current.place.rank == 0 else {0}
+        if others and others <= current.pulse.silent:
+            return True
+        try:
+            return done()
+        except RuntimeError:  # torch's store errors: rank 0 has gone
+            return True
+
+    def _stay(self, session: Session, current: Round) -> None:
+        """Rank 0 stays while members work on its store; everybody until the finish is known to the job."""
+        key = "torchelastic/agent/terminal_state/last_member"
+        while current.place.rank == 0 and not self._ended(session, current, lambda: current.store.check([key])):
+            time.sleep(POLL)
+        while not session.over() and not (session.seat and session.seat.lost):
+            record = session.board.view.record
+            if record is not None and record.phase is not Phase.SEALED:
+                if self._config.planned or record.phase is Phase.CLOSED or current.place.rank:
+                    return
+            time.sleep(POLL)

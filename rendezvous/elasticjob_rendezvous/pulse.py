@@ -1,0 +1,131 @@
+"""Whether the members of the running round are alive: found out over the round's own store, without the API.
+
+A thread beats and listens; rank 0 hears every member, the others hear rank 0. It only reports who is silent: what is
+done about it is decided elsewhere, for the API may be slow and a pulse must not wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from elasticjob_rendezvous import links, meeting, stores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = logging.getLogger("elasticjob_rendezvous")
+
+_SECOND_OPINION = 1.6
+"""Others wait so many times longer than rank 0 before they call rank 0 silent: its verdict on them comes first."""
+
+
+class Pulse:
+    """The life signs of one round. ``silent`` and ``heard`` may be read from any thread."""
+
+    def __init__(
+        self,
+        place: meeting.Place,
+        *,
+        interval: float,
+        silence: float,
+        number: Callable[[], int],
+        changed: Callable[[], None],
+    ) -> None:
+        self.silent: frozenset[int] = frozenset()
+        """Ranks whose process is gone or has been silent for too long."""
+        self.heard = 0
+        """The highest round number that any member has told of."""
+        self._place, self._interval, self._silence = place, interval, silence
+        self._number, self._changed = number, changed
+        self._missed: dict[int, int] = {}
+        self._last: dict[int, str] = {}
+        self._stopped = threading.Event()
+        self._root = stores.split(place.record.store)
+        self._thread = threading.Thread(target=self._run, name="elasticjob-pulse", daemon=True)
+
+    def start(self) -> Pulse:
+        if self._place.size > 1:
+            self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._beat_on()
+            except Exception as error:  # noqa: BLE001 - torch raises RuntimeErrors of its own; the store may be gone
+                if not self._stopped.is_set():
+                    logger.info("round %d: connection to rank 0's store lost: %s", self._place.number, _line(error))
+                    self._ask_root()
+
+    def _ask_root(self) -> None:
+        """The store did not answer: is its process gone, or only its network slow?"""
+        peer, link = links.probe(self._root)
+        if link is not None:
+            link.close()
+        if peer is links.Peer.GONE:
+            self._report({0})
+        else:
+            self._miss([0])
+        self._stopped.wait(self._interval)
+
+    def _beat_on(self) -> None:
+        """Beats until stopped or the store fails."""
+        place, me = self._place, self._place.rank
+        store = stores.join(*self._root, timeout=self._silence)
+        member = meeting.Meeting(place, store)
+        ranks = [0] if me else list(range(1, place.size))
+        addresses = {0: self._root} if me else member.addresses()
+        with_links = links.Links(addresses)
+        try:
+            self._report(with_links.open())
+            count = 0
+            while not self._stopped.is_set():
+                count += 1
+                member.beat(count, self._number())
+                self._hear(member.beats(ranks))
+                self._listen(with_links)
+        finally:
+            with_links.close()
+
+    def _listen(self, with_links: links.Links) -> None:
+        """Waits one interval; a broken link is reported in the middle of it."""
+        until = time.monotonic() + self._interval
+        while not self._stopped.is_set() and (left := until - time.monotonic()) > 0:
+            self._report(with_links.gone(min(left, 0.2)))
+
+    def _hear(self, beats: dict[int, str]) -> None:
+        """Counts missed beats rather than seconds: time in which this process itself stood still counts for nothing."""
+        new = {rank for rank, beat in beats.items() if self._last.get(rank) != beat}
+        self._last.update(beats)
+        for rank in new:
+            self._missed[rank] = 0
+        heard = max(map(meeting.seen_in, beats.values()), default=0)
+        if heard > self.heard:
+            self.heard = heard
+            self._changed()
+        self._miss([rank for rank in beats if rank not in new])
+
+    def _miss(self, ranks: list[int]) -> None:
+        allowed = self._silence / self._interval * (_SECOND_OPINION if self._place.rank else 1.0)
+        for rank in ranks:
+            self._missed[rank] = self._missed.get(rank, 0) + 1
+        self._report({rank for rank in ranks if self._missed[rank] >= allowed})
+
+    def _report(self, ranks: set[int]) -> None:
+        new = ranks - self.silent
+        if new:
+            for rank in sorted(new):
+                member = self._place.record.members[rank]
+                logger.info("round %d: rank %d (slot %d) is silent", self._place.number, rank, member.slot)
+            self.silent |= new
+            self._changed()
+
+
+def _line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]

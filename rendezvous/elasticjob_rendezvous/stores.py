@@ -1,0 +1,92 @@
+"""TCPStores of a round: bound by every agent before it arrives, joined by every member at the check-in.
+
+torch built without libuv (Debian's) refuses the default; that is found out once and passed on to the workers.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from typing import TYPE_CHECKING, Any
+
+from elasticjob_rendezvous.round import lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch._C._distributed_c10d import PrefixStore
+    from torch._C._distributed_c10d import TCPStore as TCPStore  # noqa: PLC0414 - exported
+else:
+    from torch.distributed import PrefixStore, TCPStore
+
+ADDRESS = lease.STORE_ADDRESS
+
+OPERATION_TIMEOUT = 300.0
+"""Seconds: torch's own default, for it is torch's agent that uses the store."""
+
+_TERMINAL = "torchelastic/agent/terminal_state"
+"""Prefix of the keys of torch's exit barrier (agent/server/api.py, unchanged from torch 2.0 to 2.15)."""
+
+
+def bind(address: str) -> TCPStore:
+    """A new server on a free port, reachable at *address*."""
+    try:
+        return _tcp_store(address, 0, is_master=True)
+    except (RuntimeError, ValueError) as error:
+        if "libuv" not in str(error) or os.environ.get("USE_LIBUV") == "0":
+            raise
+        os.environ["USE_LIBUV"] = "0"  # inherited by the workers, whose torch is the same
+        return _tcp_store(address, 0, is_master=True)
+
+
+def join(address: str, port: int, *, timeout: float) -> TCPStore:
+    """A connection of its own to a server that is there. Operations last *timeout* at most."""
+    return _tcp_store(address, port, is_master=False, timeout=timeout)
+
+
+def _tcp_store(address: str, port: int, *, is_master: bool, timeout: float = OPERATION_TIMEOUT) -> TCPStore:
+    return TCPStore(
+        address,
+        port,
+        is_master=is_master,
+        timeout=datetime.timedelta(seconds=timeout),
+        wait_for_workers=False,
+        use_libuv=os.environ.get("USE_LIBUV", "1") == "1",
+    )
+
+
+def prefixed(prefix: str, store: Any) -> Any:
+    """*store* with keys of its own."""
+    return PrefixStore(prefix, store)
+
+
+def joined(address: str, port: int) -> str:
+    """*address* and *port* as they are recorded: ``[v6]:port`` for IPv6."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def split(store: str) -> tuple[str, int]:
+    """The address and port that :func:`joined` put together."""
+    address, _, port = store.rpartition(":")
+    return address.strip("[]"), int(port)
+
+
+class AgentStore(PrefixStore):
+    """The store that torch's agent gets: tells when the agent enters and waits in its exit barrier.
+
+    It is the only sign that a handler gets of workers that have ended well: in the barrier, which lasts up to 300 s, no
+    method of the handler is called.
+    """
+
+    def __init__(self, prefix: str, store: Any, *, on_finish: Callable[[], None], wait: Callable[[Any], bool]) -> None:
+        super().__init__(prefix, store)
+        self._on_finish, self._barrier_wait = on_finish, wait
+
+    def add(self, key: str, amount: int) -> int:
+        if key.startswith(_TERMINAL):
+            self._on_finish()
+        return int(super().add(key, amount))
+
+    def wait(self, keys: list[str], *timeout: Any) -> None:
+        if not keys[0].startswith(_TERMINAL) or not self._barrier_wait(lambda: self.check(keys)):
+            super().wait(keys, *timeout)
