@@ -16,6 +16,7 @@ from cluster import errors, processes, running, tools, waiting
 BOOT_SECONDS = 10
 STOP_SECONDS = 20
 _NAMESPACES = ("--net", "--mount", "--pid", "--uts")
+_STAY = ("setsid", "--fork")
 
 # The launchers' own children; referenced so that they are reaped here while the launcher lives.
 _children: list[subprocess.Popen[bytes]] = []
@@ -91,7 +92,7 @@ class Machine:
     def start(self, *command: str | Path) -> None:
         """Start a component that stays; its first process is the parent, so the launcher may go away."""
         with self._log_of(command).open("ab") as log:
-            launch = self.entered("setsid", "--fork", *command)
+            launch = self.entered(*_STAY, *command)
             subprocess.run(launch, check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def stop(self, component: str, *, with_signal: signal.Signals = signal.SIGTERM) -> None:
@@ -117,11 +118,17 @@ class Machine:
 
     def _component(self, name: str) -> processes.Matcher:
         here = processes.look(self.pid()).namespace
-        return lambda process: process.program == name and process.namespace == here
+        return lambda process: _runs(process, name) and process.namespace == here
 
     def _booting(self, child: subprocess.Popen[bytes]) -> None:
         if child.poll() is not None:
             raise errors.ClusterError(f"machine {self.name} did not boot:\n{running.tail_of(self.logs / 'boot')}")
+
+
+def _runs(process: processes.Process, component: str) -> bool:
+    """Whether the process is the component, or is just about to become it."""
+    words = process.words[len(_STAY) :] if process.words[: len(_STAY)] == _STAY else process.words
+    return bool(words) and Path(words[0]).name == component
 
 
 def kill_all(folder: Path) -> None:

@@ -98,7 +98,7 @@ class Node:
             "authorization": {"mode": "Webhook"},
             "tlsCertFile": f"{pair.certificate}",
             "tlsPrivateKeyFile": f"{pair.key}",
-            "clusterDNS": [addresses.DNS_SERVICE],
+            "clusterDNS": [self.own.control_plane],
             "clusterDomain": "cluster.local",
             "resolvConf": "",
             "podLogsDir": f"{home}/pod-logs",

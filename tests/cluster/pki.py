@@ -8,7 +8,16 @@ from pathlib import Path
 
 from cluster import addresses, running
 
-_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "365")
+# Without the system's own configuration, which may add extensions of its own.
+_NEW_KEY = ("-config", "/dev/null", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "365")
+# Python 3.13 refuses certificates that leave any of these out, and the authority's if it does not say what it is for.
+_LEAF = (
+    "basicConstraints=critical,CA:FALSE",
+    "keyUsage=critical,digitalSignature",
+    "extendedKeyUsage=clientAuth,serverAuth",
+    "subjectKeyIdentifier=hash",
+    "authorityKeyIdentifier=keyid",
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,9 @@ class Authority:
         """Make the authority and the ServiceAccount key."""
         self.folder.mkdir(parents=True)
         output = ("-keyout", self.folder / "ca.key", "-out", self.certificate)
-        running.run("openssl", "req", "-x509", *_NEW_KEY, *output, "-subj", "/CN=elasticjob-test-cluster")
+        extensions = _extensions("basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign")
+        subject = ("-subj", "/CN=elasticjob-test-cluster")
+        running.run("openssl", "req", "-x509", *_NEW_KEY, *output, *subject, *extensions)
         running.run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.account_key)
 
     def pair(self, file: str) -> "Pair":
@@ -78,14 +89,16 @@ class Authority:
     def issue(self, file: str, identity: Identity) -> "Pair":
         """Issue a certificate, good for client and server use, and return where it and its key are."""
         pair = self.pair(file)
-        extensions = ["basicConstraints=critical,CA:FALSE", "extendedKeyUsage=clientAuth,serverAuth"]
-        if identity.hosts:
-            extensions.append(f"subjectAltName={identity.alternatives}")
+        hosts = [f"subjectAltName={identity.alternatives}"] if identity.hosts else []
+        extensions = _extensions(*_LEAF, *hosts)
         signer = ("-CA", self.certificate, "-CAkey", self.folder / "ca.key")
         output = ("-keyout", pair.key, "-out", pair.certificate, "-subj", identity.subject)
-        added = [word for extension in extensions for word in ("-addext", extension)]
-        running.run("openssl", "req", "-x509", *_NEW_KEY, *signer, *output, *added)
+        running.run("openssl", "req", "-x509", *_NEW_KEY, *signer, *output, *extensions)
         return pair
+
+
+def _extensions(*extensions: str) -> list[str]:
+    return [word for extension in extensions for word in ("-addext", extension)]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ def build_bridge(control: machines.Machine, own: addresses.Addresses) -> None:
         f"link add {BRIDGE} type bridge",
         f"addr add {own.control_plane}/24 dev {BRIDGE}",
         f"link set {BRIDGE} up",
-        # No Service, no endpoint: say so at once, or whoever asks a DNS server that is not there waits for time-outs.
-        f"route add unreachable {addresses.SERVICE_SUBNET}",
         *(_pod_route(own, number) for number in range(1, addresses.MAX_NODES + 1)),
     )
     control.shell("echo 1 > /proc/sys/net/ipv4/ip_forward")
