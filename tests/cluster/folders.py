@@ -55,6 +55,11 @@ class Folder:
         """A link to the images that nodes start with."""
         return self.path / STOCK
 
+    @property
+    def cgroup(self) -> str:
+        """The cgroup of all that runs; another user may have a cluster of the same name."""
+        return f"elasticjob-{caching.key([str(self.path)])}"
+
     def node(self, name: str) -> Path:
         """A node's machine."""
         return self.path / "nodes" / name

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import errors, processes, running, tools, waiting
+from cluster import cgroups, errors, processes, running, tools, waiting
 
 BOOT_SECONDS = 10
 STOP_SECONDS = 20
@@ -24,9 +24,10 @@ _children: list[subprocess.Popen[bytes]] = []
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine; `home` is its folder on the host, and its identity."""
+    """One machine; `home` is its folder on the host, and its identity. Its components run in the cgroup `group`."""
 
     home: Path
+    group: str
 
     @property
     def name(self) -> str:
@@ -93,6 +94,7 @@ class Machine:
         """Start a component that stays; its first process is the parent, so the launcher may go away."""
         with self._log_of(command).open("ab") as log:
             launch = self.entered(*_STAY, *command)
+            launch = cgroups.joining(self.group, launch)
             subprocess.run(launch, check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def stop(self, component: str, *, with_signal: signal.Signals = signal.SIGTERM) -> None:

@@ -1,6 +1,7 @@
 """What one local cluster consists of, put together from its folder and its index. Only names and places: no action."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from cluster import addresses, api, control_plane, folders, machines, nodes, pki
 
@@ -20,7 +21,7 @@ class Parts:
     @property
     def control(self) -> control_plane.ControlPlane:
         """The control plane."""
-        machine = machines.Machine(self.folder.control)
+        machine = self._machine(self.folder.control)
         return control_plane.ControlPlane(machine, self.own, self.authority, self.folder.audit_log)
 
     @property
@@ -30,8 +31,11 @@ class Parts:
 
     def node(self, name: str) -> nodes.Node:
         """A node, whether it runs or not."""
-        return nodes.Node(machines.Machine(self.folder.node(name)), self.own, self.authority)
+        return nodes.Node(self._machine(self.folder.node(name)), self.own, self.authority)
 
     def nodes(self) -> list[nodes.Node]:
         """Every node that was ever added."""
         return [self.node(name) for name in self.folder.node_names()]
+
+    def _machine(self, home: Path) -> machines.Machine:
+        return machines.Machine(home, self.folder.cgroup)

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from cluster import caching, containerd, folders, machines, progress, running
+from cluster import caching, cgroups, containerd, folders, machines, progress, running
 from cluster.images import layouts
 
 KEEP = 3
@@ -50,20 +50,22 @@ def _make(draft: Path, images: Collection[layouts.Image]) -> None:
 
 def _import(root: Path, images: Collection[layouts.Image]) -> None:
     """Run a containerd on the root, in a machine of its own, for as long as it takes to import the images."""
-    machine = machines.Machine(caching.root() / "importer")
+    home = caching.root() / "importer"
+    machine = machines.Machine(home, f"elasticjob-{caching.key([str(home)])}")
     machine.kill()
-    caching.remove(machine.home)
+    caching.remove(home)
     machine.boot()
     try:
-        config = machine.home / "containerd.toml"
-        config.write_text(containerd.configuration(root=root, pod_network=machine.home / "cni"))
+        config = home / "containerd.toml"
+        config.write_text(containerd.configuration(root=root, pod_network=home / "cni"))
         containerd.start(machine, config)
         known = {f"sha256:{blob.name}" for blob in root.glob(f"{_BLOBS}/sha256/*")}
         containerd.take(machine, lambda pipe: layouts.store().stream(images, pipe, known=known))
         machine.stop("containerd")
     finally:
         machine.kill()
-        caching.remove(machine.home)
+        cgroups.remove(machine.group)
+        caching.remove(home)
 
 
 def _copy_small_files(source: Path, target: Path) -> None:
