@@ -1,11 +1,14 @@
-"""The operator's own settings: flags, each with an environment variable as its default, checked before anything starts."""
+"""The operator's own settings: flags, each with an environment variable as its default, checked before all else."""
 
 import argparse
 import dataclasses
+import typing
 from collections.abc import Callable, Mapping, Sequence
 
 PREFIX = "ELASTICJOB_"
 MAX_PORT = 65535
+
+T = typing.TypeVar("T")
 
 
 class SettingsError(ValueError):
@@ -23,7 +26,7 @@ class Settings:
     workers: int
     """Jobs reconciled at the same time."""
     pods_per_second: float
-    """Pods created in a second, over all jobs; a control plane's own figure for what it takes without falling behind."""
+    """Pods created in a second, over all jobs: what a control plane takes without falling behind."""
     relist_seconds: float
     """Between two looks at every job, which find what no watch has told."""
     health_port: int
@@ -53,7 +56,7 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
     """
     given = vars(_parser(env).parse_args(arguments))
 
-    def read[T](name: str, of: Callable[[str], T], wanted: str) -> T:
+    def read(name: str, of: Callable[[str], T], wanted: str) -> T:
         text = given[name.replace("-", "_")]
         try:
             return of(text)

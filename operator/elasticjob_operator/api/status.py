@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from elasticjob_operator.api import conditions, times
+from elasticjob_operator.api.conditions import Condition
 from elasticjob_rendezvous.round.lease import Progress
 
 
@@ -38,13 +39,13 @@ class Failure:
 class Status:
     """``status`` of an ElasticJob. ``planned`` is the size of the round's plan, which follows ``wanted`` step by step.
 
-    ``result`` is how the job ended, known from when its round is closed; the conditions say so when its pods have ended.
+    ``result`` is how the job ended, known from when its round is closed; its conditions say so when its pods have too.
     """
 
     observed_generation: int = 0
     state: str = ""
     reason: str = ""
-    conditions: tuple[conditions.Condition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     nodes: int = 0
     wanted: int = 0
     planned: int = 0

@@ -1,11 +1,11 @@
 """Moments as whole seconds since 1970 inside the operator, as RFC 3339 text in the API."""
 
-import datetime
+import datetime as dt
 
 
 def dump(seconds: int) -> str:
     """The API's text of a moment."""
-    return datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return dt.datetime.fromtimestamp(seconds, tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse(text: object) -> int | None:
@@ -13,7 +13,7 @@ def parse(text: object) -> int | None:
     if not isinstance(text, str):
         return None
     try:
-        moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+        moment = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         return None
     return int(moment.timestamp()) if moment.tzinfo else None

@@ -79,7 +79,7 @@ class Problem:
 class Decision:
     """What to do now, what to say of it, and when to look again if nothing happens."""
 
+    status: Status
     actions: tuple[Action, ...] = ()
-    status: Status = Status()
     events: tuple[Event, ...] = ()
     wake_after: float | None = None

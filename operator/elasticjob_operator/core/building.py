@@ -1,4 +1,4 @@
-"""The pod of a slot: the user's template, with what torchrun needs to find its peers and what a restricted namespace asks.
+"""The pod of a slot: the user's template, with what torchrun needs to find its peers and a restricted namespace asks.
 
 What the user has set stays, except the few things that would break the job: the environment that names the rendezvous,
 and what decides who the pod is. ``overridden`` names them, so that the user can be told.

@@ -1,8 +1,8 @@
 """A job's objects other than its pods: what they look like, and which of them are missing.
 
-The pods' rights are limited by name to the job's own ConfigMap and Leases, which is why the operator makes these ahead:
-a right to create could not be limited so. Listing and watching Leases can't be limited by name either, and whoever seals
-a round has to see them all: the pods may read the Leases of their namespace, and write none but their own job's.
+The pods' rights are limited by name to the job's own ConfigMap and Leases, which is why the operator makes these
+ahead: a right to create could not be limited so. Listing and watching Leases can't be limited by name either, and
+whoever seals a round has to see them all: the pods may read their namespace's Leases, but write only their own job's.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The decision: everything that was observed of a job in, everything to do about it out.
 
-Pure and whole: called again with what its own actions have led to, it decides nothing. The status is made twice, because
-what the API server refuses is known only after the actions: :func:`decide` first, :func:`concluded` with the refusals.
+Pure and whole: called again with what its own actions have led to, it decides nothing. Where the API server refuses an
+action it is called a second time with the refusal, to say so in the status.
 """
 
 import dataclasses

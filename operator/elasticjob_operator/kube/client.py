@@ -1,6 +1,6 @@
 """One request to the API server: JSON in, JSON out, a timeout on each, every failure one of ``errors``.
 
-``kubernetes.aio`` is used for what is hard (kubeconfig, TLS, tokens that are renewed) and not for its models, retries and
+``kubernetes.aio`` is used for what is hard (kubeconfig, TLS, tokens that are renewed), not for its models, retries and
 content types, which differ from what we need in ways that are easy to miss.
 """
 
@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib import parse
 
 import aiohttp
 from kubernetes.aio import config
@@ -26,6 +27,8 @@ POOL = 64
 
 PAGE = 500
 """Objects a page of a long list, as kubectl asks for."""
+
+_untyped: Any = config
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _PATHS = {
@@ -54,10 +57,10 @@ def path(kind: str, namespace: str | None, name: str = "", *, sub: str = "") -> 
 class Client:
     """The API server. One for the whole process: its connections are shared."""
 
-    def __init__(self, settings: configuration.Configuration) -> None:
+    def __init__(self, settings: Any) -> None:
         settings.connection_pool_maxsize = POOL
         settings.client_session_kwargs = {"trust_env": False}  # an HTTP_PROXY is for the world outside
-        self._client = api_client.ApiClient(settings)
+        self._client: Any = api_client.ApiClient(settings)
 
     async def request(
         self,
@@ -75,7 +78,7 @@ class Client:
         """
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         await self._client.update_params_for_auth(headers, [], ["BearerToken"], where, method, body)
-        params = "&".join(f"{key}={aiohttp.helpers.quote(value, safe='')}" for key, value in (query or {}).items())
+        params = "&".join(f"{key}={parse.quote(value, safe='')}" for key, value in (query or {}).items())
         url = f"{self._client.configuration.host}{where}{'?' + params if params else ''}"
         try:
             response = await self._client.rest_client.request(
@@ -141,9 +144,9 @@ async def connect() -> Client:
     settings = configuration.Configuration()
     try:
         if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
-            config.load_incluster_config(client_configuration=settings)
+            _untyped.load_incluster_config(client_configuration=settings)
         else:
-            await config.load_kube_config(client_configuration=settings)
+            await _untyped.load_kube_config(client_configuration=settings)
     except (config_exception.ConfigException, OSError) as error:
         raise ConfigurationError(f"no cluster to talk to: {error}") from error
     return Client(settings)

@@ -12,8 +12,9 @@ from typing import NamedTuple
 PAUSE = 0.1
 """Seconds between two looks at one job: a pod that starts causes several events, which one look answers."""
 
-BACKOFF_FIRST, BACKOFF_MOST = 0.5, 300.0
-"""Seconds until a failed look is repeated: doubling, with full jitter, so that many jobs don't come back together."""
+BACKOFF_FIRST, BACKOFF_MOST = 0.1, 300.0
+"""Seconds until a failed look is repeated: short after a lost race, doubling, with jitter, so that many jobs don't come
+back together."""
 
 
 class Key(NamedTuple):

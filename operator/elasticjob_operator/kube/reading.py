@@ -1,7 +1,7 @@
 """Reading a job and all its objects: live, by UID, and in an order on which decisions rely.
 
-The round comes before the Leases and the Leases before the pods (see ``core.observed``). Nothing is cached but one fact:
-that the objects which give the pods their rights are there, which is looked at again every few minutes.
+The round comes before the Leases and the Leases before the pods (see ``core.observed``). Nothing is cached but that
+the objects which give the pods their rights are there; they are looked at again every few minutes.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""One look at one job: read all, decide, carry out, write the status once, tell; and the workers that do so for ever."""
+"""One look at one job: read all, decide, carry out, write the status once, tell. And those who look, for ever."""
 
 import asyncio
 import logging
@@ -9,6 +9,7 @@ from elasticjob_operator.core import deciding
 from elasticjob_operator.kube import errors, recording
 from elasticjob_operator.kube.applying import Applier
 from elasticjob_operator.kube.client import Client
+from elasticjob_operator.kube.noticing import Notice
 from elasticjob_operator.kube.queue import Key, Queue
 from elasticjob_operator.kube.reading import Reader, Reading
 
@@ -16,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """Brings jobs to what they ask for. Keeps nothing between two looks: whoever starts anew goes on where it stopped."""
+    """Brings jobs to what they ask for. Nothing is kept between two looks: a new process goes on where one stopped."""
 
     def __init__(self, client: Client, queue: Queue, reader: Reader, applier: Applier, *, instance: str) -> None:
         self._client = client
@@ -80,13 +81,23 @@ class Reconciler:
         return True
 
 
-async def relist(client: Client, queue: Queue, watched: tuple[str, ...], seconds: float) -> None:
-    """Look at every job now and then, whether an event told of it or not."""
+async def relist(client: Client, queue: Queue, notice: Notice, watched: tuple[str, ...], seconds: float) -> None:
+    """Look at every job now and then, whether an event told of it or not. Returns if the watch has gone blind:
+
+    if it has missed the same change of a spec twice, and so for a whole interval.
+    """
+    missed: set[str] = set()
     while True:
         try:
-            for namespace in watched or (None,):
-                for item in await client.list("ElasticJob", namespace):
-                    queue.add(Key(item["metadata"]["namespace"], item["metadata"]["name"]))
+            jobs = [job for namespace in watched or (None,) for job in await client.list("ElasticJob", namespace)]
         except errors.ApiError as error:
             logger.warning("could not list the jobs: %s", error)
+        else:
+            for job in jobs:
+                queue.add(Key(job["metadata"]["namespace"], job["metadata"]["name"]))
+            before, missed = missed, notice.missed({j["metadata"]["uid"]: j["metadata"]["generation"] for j in jobs})
+            if before & missed:
+                logger.critical("the watch of ElasticJobs has told nothing of %d changes", len(before & missed))
+                return
+            notice.prune()
         await asyncio.sleep(seconds)

@@ -1,6 +1,6 @@
 """Events, written after everything else: a lost one costs nothing but a line in ``kubectl describe``."""
 
-import datetime
+import datetime as dt
 import logging
 import secrets
 from typing import Any
@@ -29,7 +29,7 @@ async def record(client: Client, job: jobs.Job, event: Event, *, instance: str) 
 
 def manifest(job: jobs.Job, event: Event, *, instance: str, name: str) -> dict[str, Any]:
     """The event's object."""
-    now = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    now = dt.datetime.now(tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
