@@ -57,7 +57,8 @@ async def run(settings: Settings) -> int:
 async def _serve(settings: Settings, client: clients.Client, elector: Elector | None, identity: str) -> int:
     queue = Queue()
     notice = Notice(queue)
-    watchdog = Watchdog(notice, elector)
+    sees_election = not settings.watched or settings.namespace in settings.watched
+    watchdog = Watchdog(notice, elector if sees_election else None)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
