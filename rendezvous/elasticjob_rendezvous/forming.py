@@ -277,5 +277,3 @@ class Forming:
         if now - self._forbidden_since > FORBIDDEN_PATIENCE:
             raise RendezvousConnectionError(str(error)) from error
         self._rest(error, 1.0)
-
-

@@ -21,7 +21,6 @@ from torch.distributed.elastic.rendezvous import (
 )
 
 from elasticjob_rendezvous import failures, forming, keeping, kube, meeting, pulse, settings, stores
-from elasticjob_rendezvous.round import agent
 from elasticjob_rendezvous.round.record import Phase, Reason
 from elasticjob_rendezvous.session import Round, Session
 
@@ -248,7 +247,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             time.sleep(POLL)
         while not session.over() and not (session.seat and session.seat.lost):
             record = session.board.view.record
-            if record is not None and record.phase is not Phase.SEALED:
-                if self._config.planned or record.phase is Phase.CLOSED or current.place.rank:
-                    return
+            known = record is not None and record.phase is not Phase.SEALED
+            if known and (self._config.planned or current.place.rank or self.is_closed()):
+                return
             time.sleep(POLL)

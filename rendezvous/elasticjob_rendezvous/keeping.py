@@ -1,4 +1,4 @@
-"""What goes on beside torchrun's main thread: renewing the Lease, passing on progress, watching over the round, leaving.
+"""What goes on beside torchrun's main thread: the Lease, progress, watching over the round, leaving.
 
 One thread, for one agent, from its first rendezvous to its end. An error in it is logged and the thread goes on: an
 agent whose keeper died silently would be taken for dead while it trains.
@@ -85,7 +85,7 @@ class Keeper:
             self._renew_at = now + self._session.renewal()
 
     def _pass_on(self, current: Round) -> None:
-        """Between agent and training script. A round's first step and a checkpoint that was asked for go out at once."""
+        """Between agent and script. A round's first step and a checkpoint that was asked for go out at once."""
         session = self._session
         record = session.board.view.record
         if record is not None and record.number == current.number:

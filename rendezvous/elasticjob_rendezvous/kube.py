@@ -1,7 +1,7 @@
 """Every call to the API server, and nothing else: the only module that touches the ``kubernetes`` client.
 
 Objects come and go as plain dictionaries. A lost race, a missing object and an existing one are return values; what
-keeps a call from having an outcome is one of the errors below. To retry is the caller's business: it knows the deadline.
+keeps a call from having an outcome is one of the errors below. Retrying is the caller's: it knows the deadline.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUIET_SECONDS = 75.0
 MAX_RESPONSE = 16 * 1024 * 1024
 """Bytes of one response that are read: 1024 Leases with full annotations, twice over."""
 
-_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _GONE, _TOO_MANY, _SERVER = 401, 403, 404, 409, 410, 429, 500
+_UNAUTHORIZED, _FORBIDDEN, _GONE, _TOO_MANY, _SERVER = 401, 403, 410, 429, 500
 _NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
@@ -66,6 +66,9 @@ class _NotFoundError(KubeError):
 
 class _ConflictError(KubeError):
     """409."""
+
+
+_OUTCOMES: dict[int, type[KubeError]] = {404: _NotFoundError, 409: _ConflictError, 410: GoneError}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,8 +186,7 @@ class Kube:
                 self._client, _ = self._configure()
             response = self._send(verb, kind, **request)
         try:
-            if response.status >= 300:  # noqa: PLR2004 - what is not 2xx; the client follows no redirects for us
-                raise _refused(self._what(verb, kind), verb, kind, response)
+            _check(self._what(verb, kind), verb, kind, response)
             yield response
         except BaseException:
             response.close()
@@ -240,21 +242,21 @@ def _explained(what: str) -> Iterator[None]:
         raise UnreachableError(f"{what}: not an API server's answer (a proxy's?): {error!r}") from error
 
 
-def _refused(what: str, verb: str, kind: Kind, response: Any) -> KubeError:
-    status, told = response.status, _told(response)
-    if status == _NOT_FOUND:
-        return _NotFoundError(what)
-    if status == _CONFLICT:
-        return _ConflictError(what)
-    if status == _GONE:
-        return GoneError(what)
+def _check(what: str, verb: str, kind: Kind, response: Any) -> None:
+    """Raises the error that the response's status stands for."""
+    status = response.status
+    if status < 300:  # noqa: PLR2004 - 2xx; the client follows redirects itself
+        return
+    told = _told(response)
+    if status in _OUTCOMES:
+        raise _OUTCOMES[status](what)
     if status == _UNAUTHORIZED:
-        return ForbiddenError(f"{what}: the API server does not accept this token or certificate (401): {told}")
+        raise ForbiddenError(f"{what}: the API server does not accept this token or certificate (401): {told}")
     if status == _FORBIDDEN:
-        return ForbiddenError(f"{what} is forbidden: a Role must allow verb {verb} on {kind.plural}: {told}")
+        raise ForbiddenError(f"{what} is forbidden: a Role must allow verb {verb} on {kind.plural}: {told}")
     if status == _TOO_MANY or status >= _SERVER:
-        return UnreachableError(f"{what}: {status} {told}", retry_after=_retry_after(response.headers))
-    return RejectedError(f"{what}: {status} {told}")
+        raise UnreachableError(f"{what}: {status} {told}", retry_after=_retry_after(response.headers))
+    raise RejectedError(f"{what}: {status} {told}")
 
 
 def _told(response: Any) -> str:

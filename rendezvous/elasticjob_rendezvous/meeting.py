@@ -74,8 +74,7 @@ class Meeting:
         return {
             rank
             for rank, member in enumerate(members)
-            if not self._store.check([f"{_CLAIM}{rank}"])
-            or self._store.get(f"{_CLAIM}{rank}") != member.nonce.encode()
+            if not self._store.check([f"{_CLAIM}{rank}"]) or self._store.get(f"{_CLAIM}{rank}") != member.nonce.encode()
         }
 
     @property

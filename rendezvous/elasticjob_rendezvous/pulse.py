@@ -119,7 +119,7 @@ class Pulse:
 
     def _report(self, ranks: set[int]) -> None:
         new = ranks - self.silent
-        if new:
+        if new and not self._stopped.is_set():
             for rank in sorted(new):
                 member = self._place.record.members[rank]
                 logger.info("round %d: rank %d (slot %d) is silent", self._place.number, rank, member.slot)

@@ -7,7 +7,7 @@ slot. A Lease that another process holds after we held it is lost for good.
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import datetime as dt
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -116,7 +116,9 @@ class Seat:
         """Compare-and-set. After a lost reply the next try finds its own write and goes on from there."""
         sent = time.monotonic()
         old = self._body
-        written = self._api.create(kube.LEASE, self._fresh(new)) if old is None else self._replace(old, new, taken=taken)
+        written = (
+            self._api.create(kube.LEASE, self._fresh(new)) if old is None else self._replace(old, new, taken=taken)
+        )
         self._keep(written if written is not None else self._api.get(kube.LEASE, self.name))
         if written is not None and new.nonce:
             self.renewed = sent
@@ -144,7 +146,7 @@ class Seat:
         return {"metadata": metadata, "spec": self._spec(new)}
 
     def _spec(self, new: lease.SlotLease) -> dict[str, Any]:
-        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
         return {"holderIdentity": lease.holder(new), "leaseDurationSeconds": max(1, int(self._limit)), "renewTime": now}
 
     def _keep(self, body: kube.Object | None) -> None:

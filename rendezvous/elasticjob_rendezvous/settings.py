@@ -38,7 +38,7 @@ class Timers:
     silence: float = 5.0
     """A member unheard of for so long is suspected. Torch's own backends need 15 s."""
     check_in: float = 10.0
-    """A member that has not checked in so long after the seal is suspected: twice the silence, for it may be starting."""
+    """A member that has not checked in so long after the seal is suspected: twice the silence, it may be slow."""
     renew_interval: float = 10.0
     """Between two renewals of a Lease, as the kubelet does it; grows with the number of members."""
     fence: float = 120.0

@@ -5,7 +5,7 @@ torch built without libuv (Debian's) refuses the default; that is found out once
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ def _tcp_store(address: str, port: int, *, is_master: bool, timeout: float = OPE
         address,
         port,
         is_master=is_master,
-        timeout=datetime.timedelta(seconds=timeout),
+        timeout=dt.timedelta(seconds=timeout),
         wait_for_workers=False,
         use_libuv=os.environ.get("USE_LIBUV", "1") == "1",
     )

@@ -1,7 +1,7 @@
 """A Kubernetes API server in this process, as far as the rendezvous needs one: ConfigMaps and Leases over HTTP.
 
-Same wire as the real one: optimistic concurrency, lists, watches with bookmarks' semantics left out, 404, 409, 410. With
-knobs for what a real one can't be made to do on command, and a log of every request.
+The wire is the real one's: optimistic concurrency, lists, watches, 404, 409, 410. With knobs for what a real one can't
+be made to do on command, and a log of every request.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class FakeApi:
 
     def list(self, namespace: str, kind: str, query: dict[str, str]) -> Object:
         with self._news:
-            items = [copy.deepcopy(o) for k, o in sorted(self._objects.items()) if _selected(k, o, namespace, kind, query)]
+            items = [
+                copy.deepcopy(o) for k, o in sorted(self._objects.items()) if _selected(k, o, namespace, kind, query)
+            ]
             return {"items": items, "metadata": {"resourceVersion": str(self._version)}}
 
     def create(self, namespace: str, kind: str, body: Object) -> Object:
@@ -169,7 +171,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     api: FakeApi
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the standard library's name
+    def log_message(self, format: str, *args: Any) -> None:
         pass
 
     def do_GET(self) -> None:
@@ -203,15 +205,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if verb == "watch":
                 self._watch(request, namespace, kind, query)
                 return
-            found = self._find(verb, namespace, kind, name, body, query)
+            found = self._find(request, namespace, body, query)
             self.api.disturb_reply(request)
             self._answer(200, found)
         except Refused as refused:
-            self._answer(refused.code, {"kind": "Status", "code": refused.code, "message": refused.message}, refused.headers)
+            status = {"kind": "Status", "code": refused.code, "message": refused.message}
+            self._answer(refused.code, status, refused.headers)
         except (ConnectionError, TimeoutError):
             self.close_connection = True
 
-    def _find(self, verb: str, namespace: str, kind: str, name: str, body: Object, query: dict[str, str]) -> Object:
+    def _find(self, request: Request, namespace: str, body: Object, query: dict[str, str]) -> Object:
+        verb, kind, name = request.verb, request.kind, request.name
         if verb == "list":
             return self.api.list(namespace, kind, query)
         if verb == "get":

@@ -1,4 +1,4 @@
-"""Jobs and real torchrun agents for tests of the rendezvous: what an operator would do to a job, and processes to hurt."""
+"""For tests of the rendezvous: what an operator does to a job's objects, and real torchrun agents to hurt."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from elasticjob_rendezvous.round.agent import Sighting
+    from elasticjob_rendezvous.round.record import Record
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORKER = pathlib.Path(__file__).with_name("rendezvous_worker.py")
@@ -58,13 +59,13 @@ class Job:
         self.api.create(kube.CONFIG_MAP, {"metadata": metadata, "data": {record.KEY: text}})
         return self
 
-    def record(self) -> record.Record:
+    def record(self) -> Record:
         body = self.api.get(kube.CONFIG_MAP, f"{self.name}-rendezvous")
         if body is None:
             raise LookupError(self.name)
         return record.parse(body["data"][record.KEY])
 
-    def change(self, to: Callable[[record.Record], record.Record]) -> record.Record:
+    def change(self, to: Callable[[Record], Record]) -> Record:
         """Writes the record that *to* makes of the present one."""
         while True:
             body = self.api.get(kube.CONFIG_MAP, f"{self.name}-rendezvous")
@@ -88,16 +89,16 @@ class Job:
         body["spec"].pop("holderIdentity", None)
         assert self.api.replace(kube.LEASE, body)
 
-    def sealed(self, number: int, nodes: int, patience: float = PATIENCE) -> record.Record:
+    def sealed(self, number: int, nodes: int, patience: float = PATIENCE) -> Record:
         """The record once a round from *number* on is sealed with *nodes* members."""
 
-        def ready() -> record.Record | None:
+        def ready() -> Record | None:
             with contextlib.suppress(LookupError):
                 found = self.record()
                 return found if found.running and found.number >= number and len(found.members) == nodes else None
             return None
 
-        found: record.Record = until(ready, f"round {number} with {nodes} nodes", patience)
+        found: Record = until(ready, f"round {number} with {nodes} nodes", patience)
         return found
 
 

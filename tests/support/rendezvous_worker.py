@@ -16,11 +16,16 @@ import torch
 import torch.distributed as dist
 
 
+def stop(slow: pathlib.Path) -> None:
+    """Uses the grace that a node has, for as long as it was told."""
+    time.sleep(float(slow.read_text()) if slow.exists() else 0)
+    sys.exit(1)
+
+
 def main() -> None:
     orders = pathlib.Path(sys.argv[1])
     slot = os.environ.get("TEST_NODE", "")
-    if (orders / "slow-to-stop").exists():
-        signal.signal(signal.SIGTERM, lambda *_: time.sleep(float((orders / "slow-to-stop").read_text())) or sys.exit(1))
+    signal.signal(signal.SIGTERM, lambda *_: stop(orders / f"slow-{slot}"))
     train = pathlib.Path(os.environ["ELASTICJOB_TRAIN_DIR"])
     number = json.loads((train / "round.json").read_text())["number"]
     dist.init_process_group("gloo")

@@ -1,7 +1,7 @@
 """What an agent does next: from what it knows to one named action.
 
-Pure: the record and Leases it has read, and how long it has waited, come in as values; the caller carries the action out
-and asks again. Any action may come to nothing, because a write lost its race or its reply: nothing here counts on it.
+Pure: the record and Leases it has read, and how long it has waited, come in as values; the caller carries the action
+out and asks again. Any action may come to nothing, as a write loses its race or its reply: nothing here counts on it.
 
 Invariants, each checked where it could be broken (record.py and changing.py check the record's own):
 
@@ -124,7 +124,7 @@ class Leave:
 Action = Wait | Arrive | Write | CheckIn | Leave
 
 
-def decide(at: Situation) -> Action:
+def decide(at: Situation) -> Action:  # noqa: PLR0911 - one return a rule
     """The next action of an agent without running workers."""
     me, record = at.me, at.record
     mine = at.own is not None and at.own.lease.nonce == me.nonce
@@ -145,7 +145,7 @@ def decide(at: Situation) -> Action:
     return _holding(at, record, at.own.lease)
 
 
-def _holding(at: Situation, record: Record, own: SlotLease) -> Action:
+def _holding(at: Situation, record: Record, own: SlotLease) -> Action:  # noqa: PLR0911 - one return a rule
     """The next action of who holds its slot."""
     me, number = at.me, record.number
     member = Member(me.slot, me.nonce) in record.members
@@ -219,7 +219,8 @@ def _seal(at: Situation, record: Record) -> Action:
     gone = {slot for slot in awaited - here.keys() if at.leases[slot].dead and not at.leases[slot].lease.free}
     if at.me.planned and gone:
         return Write(
-            changing.amended(record, absent=record.absent | gone), f"does not wait for {sorted(gone)}: Lease stood still"
+            changing.amended(record, absent=record.absent | gone),
+            f"does not wait for {sorted(gone)}: Lease stood still",
         )
     return Wait(look=True)
 
@@ -298,7 +299,7 @@ def _create(at: Situation) -> Action:
 
 
 def ending(me: Process, record: Record, leases: Mapping[int, Sighting]) -> Write | None:
-    """Closes when all members have finished, or those who have not are gone; asks for a round when no member lives."""
+    """Closes when all members have finished, or the others are gone; asks for a round when no member lives."""
     if not record.members or record.phase is Phase.CLOSED:
         return None
     if all(finished(m, record, leases) for m in record.members):
@@ -308,7 +309,9 @@ def ending(me: Process, record: Record, leases: Mapping[int, Sighting]) -> Write
     if record.phase is Phase.FINISHING:
         return Write(changing.closed(record, Result.FAILED), "closes: who had not finished is gone")
     if record.phase is Phase.SEALED and Member(me.slot, me.nonce) not in record.members:
-        return Write(opened(record, Reason.POD_LOST, planned=False), f"opens round {record.number + 1}: no member lives")
+        return Write(
+            opened(record, Reason.POD_LOST, planned=False), f"opens round {record.number + 1}: no member lives"
+        )
     return None
 
 
@@ -327,7 +330,7 @@ def newcomers(record: Record, leases: Mapping[int, Sighting], me: Process) -> se
 
 
 def over(record: Record, me: Process, number: int) -> bool:
-    """Whether the workers of round *number* must stop. A success is no reason for a member: its own are about to end."""
+    """Whether the workers of round *number* must stop. Not a member's when all has succeeded: they are about to end."""
     if record.phase is not Phase.CLOSED:
         return record.number > number
     member = record.sealed == number and Member(me.slot, me.nonce) in record.members

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support import rendezvous_api, rendezvous_jobs
 
 if TYPE_CHECKING:

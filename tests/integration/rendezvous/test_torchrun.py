@@ -1,4 +1,4 @@
-"""Real torchrun agents with gloo workers: form, grow, lose members, leave, finish. Nothing here waits for a fixed time."""
+"""Real torchrun agents with gloo workers: form, grow, lose members, leave, finish. No test waits for a fixed time."""
 
 from __future__ import annotations
 
