@@ -36,7 +36,7 @@ def install_operator(cluster: Cluster) -> None:
     """Install this repository's chart, and wait until the operator is ready."""
     with progress.step("installing the operator: helm install elasticjob charts/elasticjob"):
         where = ("--namespace", OPERATOR_NAMESPACE, "--create-namespace")
-        cluster.helm("upgrade", "--install", RELEASE, CHART, *where, "--wait", "--timeout=180s")
+        cluster.helm("upgrade", "--install", RELEASE, CHART, *where, "--set=image.tag=dev", "--wait", "--timeout=180s")
 
 
 def make_namespace(cluster: Cluster, namespace: str) -> None:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 MANIFEST = pathlib.Path(__file__).parents[2] / "examples" / "digits.yaml"
 JOB = "digits"
-OPERATOR = "--selector=app.kubernetes.io/name=elasticjob"
+OPERATOR = "--selector=app.kubernetes.io/name=elasticjob-operator"
 """Finds the operator's Deployment and its pods."""
 
 PATIENCE = 120.0
