@@ -6,6 +6,7 @@ trouble makes it wait, never end; only a decision, a deadline or a signal ends i
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 import time
@@ -195,8 +196,9 @@ class Forming:
                     self._refused(place, peer)
                     return None
                 store = stores.join(*root, timeout=stores.OPERATION_TIMEOUT)
-            if self._all_there(place, meeting.Meeting(place, store)):
-                return place, store
+            members = meeting.Meeting(place, store)
+            if self._all_there(place, members):
+                return dataclasses.replace(place, port=members.port), store
         except RuntimeError as error:  # torch's store errors: rank 0's store went away in the middle
             logger.info("%s: check-in to round %d failed: %s", session.label(), record.number, str(error)[:200])
             self._accuse(place, {0})
@@ -209,7 +211,7 @@ class Forming:
         patience = session.timers.check_in * (1 if place.rank == 0 else 2)  # rank 0's verdict comes first
         while not self._gone_by(place):
             if place.rank == 0 and (members.full or (time.monotonic() - began > 1 and not members.missing())):
-                members.say_go()
+                members.say_go(stores.port_for_workers(place.record.store))
                 return True
             if place.rank and members.going:
                 return True

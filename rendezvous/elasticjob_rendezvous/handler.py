@@ -88,7 +88,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
 
     @property
     def use_agent_store(self) -> bool:
-        return True
+        return stores.shared_with_workers()
 
     def is_closed(self) -> bool:
         record = self._session.board.view.record if self._session else None
@@ -203,9 +203,9 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         )
         session.train.begin(place.record)
         session.round = Round(place, agent_store, signs.start(), began=time.monotonic())
-        address, port = stores.split(place.record.store)
+        address, _ = stores.split(place.record.store)
         logger.info("%s is rank %d of %d in round %d", session.label(), place.rank, place.size, place.number)
-        return RendezvousInfo(agent_store, place.rank, place.size, RendezvousStoreInfo(address, port))
+        return RendezvousInfo(agent_store, place.rank, place.size, RendezvousStoreInfo(address, place.port))
 
     # The end
 

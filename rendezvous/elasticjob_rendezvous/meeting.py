@@ -31,6 +31,8 @@ class Place:
     rank: int
     address: str
     """Of my own store, by which rank 0 tells whether this process is there."""
+    port: int = 0
+    """Where the round's workers meet, at rank 0's address. Known once rank 0 has said *go*."""
 
     @property
     def number(self) -> int:
@@ -82,14 +84,22 @@ class Meeting:
         """Whether every rank was claimed."""
         return bool(self._store.check([_FULL]))
 
-    def say_go(self) -> None:
-        """Rank 0: lets everybody start."""
-        self._store.set(_GO, "")
+    def say_go(self, port: int) -> None:
+        """Rank 0: lets everybody start, with workers that meet at *port* of rank 0's address."""
+        self._store.set(_GO, str(port))
 
     @property
     def going(self) -> bool:
         """Whether rank 0 has said *go*."""
         return bool(self._store.check([_GO]))
+
+    @property
+    def port(self) -> int:
+        """Where the workers meet, once rank 0 has said *go*: at the round's store, or where theirs is to be."""
+        text = self._store.get(_GO)[:_MAX_VALUE].decode(errors="replace")
+        if not text.isascii() or not text.isdecimal():
+            return stores.split(self._place.record.store)[1]
+        return int(text)
 
     def addresses(self) -> dict[int, tuple[str, int]]:
         """Where the other members' stores are, by rank. For rank 0, after all have claimed."""

@@ -1,12 +1,14 @@
 """TCPStores of a round: bound by every agent before it arrives, joined by every member at the check-in.
 
-torch built without libuv (Debian's) refuses the default; that is found out once and passed on to the workers.
+torch built without libuv (Debian's) refuses the default; that is found out once and passed on to the workers. With such
+a torch, 2.6 at least, workers can't use the agent's store (it ignores ``USE_LIBUV`` there): rank 0's has its own.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import socket
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_rendezvous.round import lease
@@ -51,8 +53,22 @@ def _tcp_store(address: str, port: int, *, is_master: bool, timeout: float = OPE
         is_master=is_master,
         timeout=dt.timedelta(seconds=timeout),
         wait_for_workers=False,
-        use_libuv=os.environ.get("USE_LIBUV", "1") == "1",
+        use_libuv=shared_with_workers(),
     )
+
+
+def shared_with_workers() -> bool:
+    """Whether this process's workers can meet at an agent's store. Known once a server was bound."""
+    return os.environ.get("USE_LIBUV", "1") == "1"
+
+
+def port_for_workers(store: str) -> int:
+    """The port of this process's *store*, or a free one where its workers need another store than that."""
+    address, port = split(store)
+    if shared_with_workers():
+        return port
+    with socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
+        return int(free.getsockname()[1])
 
 
 def prefixed(prefix: str, store: Any) -> Any:
