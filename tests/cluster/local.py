@@ -126,7 +126,7 @@ class LocalCluster(clusters.Cluster):
         image = building.image(reference)
         for node in self._site.nodes():
             if node.machine.running:
-                containerd.take(node.machine, lambda pipe: layouts.store().stream([image], pipe))
+                stocks.give(node.machine, node.images, [image])
 
     def shared_storage(self) -> None:
         """Have empty volumes that all nodes share: the machines have one disk, so a folder of the host will do."""

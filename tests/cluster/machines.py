@@ -18,9 +18,6 @@ STOP_SECONDS = 20
 _NAMESPACES = ("--net", "--mount", "--pid", "--uts")
 _STAY = ("setsid", "--fork")
 
-# The launchers' own children; referenced so that they are reaped here while the launcher lives.
-_children: list[subprocess.Popen[bytes]] = []
-
 
 @dataclass(frozen=True)
 class Machine:
@@ -44,14 +41,12 @@ class Machine:
         self.logs.mkdir(parents=True, exist_ok=True)
         init = [str(tools.path("pause")), str(self.home)]
         flags = [*_NAMESPACES, "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
+        # Started as everybody's orphan: it outlives the launcher, and it is not the launcher that has to reap it.
         with (self.logs / "boot").open("wb") as log:
-            child = subprocess.Popen(
-                ["unshare", *flags, *init], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            subprocess.run(
+                [*_STAY, "unshare", *flags, *init], check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        _children.append(child)
-        waiting.until(
-            f"machine {self.name} to boot", self._init, seconds=BOOT_SECONDS, check=lambda: self._booting(child)
-        )
+        waiting.until(f"machine {self.name} to boot", self._init, seconds=BOOT_SECONDS, check=self._booting)
         self.shell(f"hostname {self.name}; mount -t tmpfs tmpfs /run; ip link set lo up")
 
     @property
@@ -122,9 +117,15 @@ class Machine:
         here = processes.look(self.pid()).namespace
         return lambda process: _runs(process, name) and process.namespace == here
 
-    def _booting(self, child: subprocess.Popen[bytes]) -> None:
-        if child.poll() is not None:
+    def _booting(self) -> None:
+        if not processes.find(lambda process: _belongs(process, self.home)):
             raise errors.ClusterError(f"machine {self.name} did not boot:\n{running.tail_of(self.logs / 'boot')}")
+
+
+def _belongs(process: processes.Process, folder: Path) -> bool:
+    """Whether the process is the first one of a machine in the folder, or is just about to become it."""
+    home = Path(process.words[-1]) if process.words else Path()
+    return process.program in ("pause", "unshare", "setsid") and (home == folder or folder in home.parents)
 
 
 def _runs(process: processes.Process, component: str) -> bool:
@@ -135,10 +136,5 @@ def _runs(process: processes.Process, component: str) -> bool:
 
 def kill_all(folder: Path) -> None:
     """Kill every machine whose home is the folder or lies under it, half-booted ones too."""
-
-    def belongs(process: processes.Process) -> bool:
-        home = Path(process.words[-1])
-        return process.program in ("pause", "unshare") and (home == folder or folder in home.parents)
-
-    if left := processes.end(belongs):
+    if left := processes.end(lambda process: _belongs(process, folder)):
         raise errors.ClusterError(f"machines that cannot be killed: {', '.join(one.words[-1] for one in left)}")

@@ -39,6 +39,12 @@ def hand_out(stock: Path, target: Path) -> None:
         (target / _LAYERS / layer.name).symlink_to(layer)
 
 
+def give(machine: machines.Machine, root: Path, images: Collection[layouts.Image]) -> None:
+    """Give images of the store to a running containerd, whose root it is, without the blobs that it has already."""
+    known = {f"sha256:{blob.name}" for blob in root.glob(f"{_BLOBS}/sha256/*")}
+    containerd.take(machine, lambda pipe: layouts.store().stream(images, pipe, known=known))
+
+
 def _make(draft: Path, images: Collection[layouts.Image]) -> None:
     with progress.step(f"unpacking {len(images)} images for the nodes"):
         if earlier := _by_age():
@@ -59,8 +65,7 @@ def _import(root: Path, images: Collection[layouts.Image]) -> None:
         config = home / "containerd.toml"
         config.write_text(containerd.configuration(root=root, pod_network=home / "cni"))
         containerd.start(machine, config)
-        known = {f"sha256:{blob.name}" for blob in root.glob(f"{_BLOBS}/sha256/*")}
-        containerd.take(machine, lambda pipe: layouts.store().stream(images, pipe, known=known))
+        give(machine, root, images)
         machine.stop("containerd")
     finally:
         machine.kill()
