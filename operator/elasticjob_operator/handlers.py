@@ -4,6 +4,7 @@ kopf swallows what a handler raises and writes what it returns into the watched 
 and return nothing. It is told to write nothing at all: no events, no annotations, no finalizers, no peering.
 """
 
+import dataclasses
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -61,6 +62,10 @@ def _handler(kind: str, notice: Notice) -> Callable[..., Any]:
 
 def _login(**kwargs: Any) -> kopf.ConnectionInfo | None:
     """The same choice as the client's: the pod's ServiceAccount, unless a kubeconfig is named."""
-    if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
-        return kopf.login_with_service_account(**kwargs)
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if host and not os.environ.get("KUBECONFIG"):
+        found = kopf.login_with_service_account(**kwargs)
+        # kopf asks DNS for kubernetes.default.svc; the address is known without, and DNS may be what is down.
+        server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+        return found and dataclasses.replace(found, server=server)
     return kopf.login_with_kubeconfig(**kwargs)
