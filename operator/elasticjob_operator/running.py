@@ -6,7 +6,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, cast
 
 import kopf
 
@@ -24,7 +24,7 @@ from elasticjob_operator.kube.reading import Reader
 from elasticjob_operator.kube.reconciling import Reconciler, relist
 from elasticjob_operator.kube.watchdog import Watchdog, missing
 
-STOP_SECONDS = 8.0
+STOP_SECONDS = 3.0
 """For an orderly end; after it the process goes all the same, as kopf can hang on its streams."""
 
 CRD_SECONDS = 5.0
@@ -60,24 +60,24 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     sees_election = not settings.watched or settings.namespace in settings.watched
     watchdog = Watchdog(notice, elector if sees_election else None)
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _listen(stop)
     await _health(settings, watchdog, elector)
-    waiting = _first_of({"the signal": stop.wait(), "the start": _start(client, elector)})
-    if await waiting == "the signal":
+    if await _first_of({"the signal": stop.wait(), "the start": _start(client, elector)}) == "the signal":
         return 0
     reconciler = Reconciler(
         client, queue, Reader(client), Applier(client, Pace(settings.pods_per_second)), instance=identity
     )
+    started = asyncio.Event()
     parts: dict[str, Coroutine[Any, Any, Any]] = {
-        "the signal": stop.wait(),
+        "the signal": _told(stop, started),
         "the watches": kopf.operator(
             registry=handlers.registry(notice),
             settings=handlers.settings(),
             standalone=True,
+            identity=cast("Any", identity),  # else kopf asks for the name of a user that the image does not have
             clusterwide=not settings.watched,
             namespaces=settings.watched,
-            stop_flag=stop,
+            ready_flag=started,
         ),
         "the watchdog": watchdog.watch(),
         "the relist": relist(client, queue, notice, settings.watched, settings.relist_seconds),
@@ -86,10 +86,22 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     if elector is not None:
         parts["the election"] = elector.keep()
     ended = await _first_of(parts)
-    told = stop.is_set() or ended == "the signal"
+    told = ended in ("the signal", "the watches")  # kopf ends in order only if it was told to, before it had started
     if not told:
         logger.critical("%s ended, so this process does", ended)
     return 0 if told else 1
+
+
+def _listen(stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+
+async def _told(stop: asyncio.Event, started: asyncio.Event) -> None:
+    """Returns when the process is told to stop. kopf takes the signals for itself when it starts; they are ours."""
+    await started.wait()
+    _listen(stop)
+    await stop.wait()
 
 
 async def _first_of(parts: dict[str, Coroutine[Any, Any, Any]]) -> str:
@@ -104,6 +116,7 @@ async def _first_of(parts: dict[str, Coroutine[Any, Any, Any]]) -> str:
     for task in done:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s: %r", tasks[task], error)
+            return f"the failure of {tasks[task]}"
     return tasks[next(iter(done))]
 
 

@@ -187,9 +187,10 @@ class World:
 
     def agents(self, pick: Callable[[list[str]], list[str]] = list) -> bool:
         """One step of each agent that is *pick*ed; whether any did something."""
-        return any([self._agent(self.processes[n]) for n in pick(sorted(self.processes)) if n in self.processes])
+        acted = [self._agent(self.processes[n]) for n in pick(sorted(self.processes)) if n in self.processes]
+        return any(acted)
 
-    def _agent(self, process: Process) -> bool:
+    def _agent(self, process: Process) -> bool:  # noqa: PLR0911 - a case a line
         record = self.record
         if record is None:
             return False

@@ -26,6 +26,9 @@ from elasticjob_rendezvous.round.record import Phase
 
 INVALID_SPEC = "InvalidSpec"
 
+SOON = 0.1
+"""Seconds until what had to wait for the status to be written: Leases of pods that are gone are freed."""
+
 
 def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> Decision:
     """What to do about a job. With *problems*, what to say after they came up."""
@@ -71,6 +74,8 @@ def _stepped(observed: Observed, seen: Observed, spec: Spec, now: int) -> tuple[
 def _wake(situation: Situation, step: Step, known: status.Status) -> float | None:
     """The soonest moment at which time alone would change the decision."""
     ends = [step.wake_after]
+    if situation.counters.lost:
+        ends.append(SOON)
     if situation.record.phase is Phase.CLOSED and not known.completion_time:
         ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(known.round_time)))
     if any(p.live and p.slot not in situation.record.plan for p in situation.observed.pods):

@@ -52,12 +52,12 @@ def _opened(situation: Situation, reason: Reason, lost: tuple[Member, ...]) -> R
 
 
 def leaving(situation: Situation) -> frozenset[str]:
-    """Processes whose pods are being deleted, but may still arrive: they must not become members.
+    """Processes whose pods are ending, or gone but not counted yet: having arrived, they must not become members.
 
     Only while enough others are there: agents forgive suspects rather than fall below the minimum.
     """
     observed, plan = situation.observed, situation.target
     if sum(slot in observed.live for slot in plan) < situation.spec.min_nodes:
         return frozenset()
-    going = {pod.uid for pod in observed.pods if pod.deleting and not pod.terminal}
-    return frozenset(observed.lease(slot).nonce for slot in plan if observed.lease(slot).pod in going)
+    held = [observed.lease(slot) for slot in plan if not observed.lease(slot).free]
+    return frozenset(lease.nonce for lease in held if not observed.holder_lives(lease.slot) and not lease.finished)

@@ -1,7 +1,8 @@
 """Freeing the slots of dead processes, so that their successors need not wait until a Lease has stood still for long.
 
 A pod that has ended, or whose object is gone, is dead: so Kubernetes' own StatefulSets have it, and whoever deletes a
-pod by force on a cluster node that can't be reached vouches for that. A pod that is being deleted still lives.
+pod by force on a cluster node that can't be reached vouches for that. A pod that is being deleted still lives. Of a pod
+that is gone the Lease is the last trace: it is freed only when the loss is counted, for good, in the status.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ def releases(observed: Observed, record: Record | None) -> Iterator[ReleaseLease
     if record is not None and record.phase is Phase.CLOSED:
         return
     for _, lease in sorted(observed.leases.items()):
-        if _dead(observed, lease) and not _counts(observed, record, lease):
+        if _dead(observed, lease) and _told(observed, record, lease) and not _counts(observed, record, lease):
             yield ReleaseLease(lease)
 
 
@@ -30,6 +31,11 @@ def released(lease: SlotLease) -> SlotLease:
 def _dead(observed: Observed, lease: SlotLease) -> bool:
     pod = observed.by_uid.get(lease.pod)
     return not lease.free and (pod is None or pod.terminal)
+
+
+def _told(observed: Observed, record: Record | None, lease: SlotLease) -> bool:
+    counted = lease.pod in observed.by_uid or lease.pod in observed.job.status.counted
+    return counted or record is None or lease.slot not in record.plan
 
 
 def _counts(observed: Observed, record: Record | None, lease: SlotLease) -> bool:

@@ -26,6 +26,10 @@ class ForbiddenError(ApiError):
     """403: a right is missing, a quota is used up, or the namespace is ending."""
 
 
+class EndingError(ApiError):
+    """403, because the namespace is being deleted: nothing can be made in it, and nothing needs to be."""
+
+
 class RefusedError(ApiError):
     """400, 422: the object itself is wrong, and repeating won't help."""
 
@@ -43,6 +47,7 @@ _KINDS: dict[int, type[ApiError]] = {
     429: UnavailableError,
 }
 _SERVER_ERROR = 500
+_ENDING = "NamespaceTerminating"
 
 
 def from_response(status: int, body: bytes, retry_after: str | None) -> ApiError:
@@ -50,8 +55,9 @@ def from_response(status: int, body: bytes, retry_after: str | None) -> ApiError
     try:
         data = json.loads(body)
         message, reason = str(data["message"]), str(data.get("reason", ""))
+        ending = any(c.get("reason") == _ENDING for c in (data.get("details") or {}).get("causes") or ())
     except (ValueError, KeyError, TypeError, AttributeError):
-        message, reason = body[:200].decode(errors="replace"), ""
-    kind = UnavailableError if status >= _SERVER_ERROR else _KINDS.get(status, ApiError)
+        message, reason, ending = body[:200].decode(errors="replace"), "", False
+    kind = UnavailableError if status >= _SERVER_ERROR else EndingError if ending else _KINDS.get(status, ApiError)
     seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
     return kind(status, message, reason=reason, retry_after=seconds)

@@ -38,6 +38,8 @@ class Reconciler:
     async def _attempt(self, key: Key) -> None:
         try:
             done = await self.reconcile(key)
+        except errors.EndingError:
+            logger.info("%s/%s: its namespace is being deleted", *key)
         except errors.ConflictError as error:
             seconds = self._queue.retry(key)
             logger.debug("%s/%s: lost a race, again in %.1f s: %s", *key, seconds, error)

@@ -1,6 +1,8 @@
 """The operator's and the agents' decisions together, in a cluster in memory, interrupted anywhere."""
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ def trains(world: World, nodes: int) -> None:
     assert world.status["state"] == "Running"
 
 
-def started(**fields: object) -> World:
+def started(**fields: Any) -> World:
     world = World(**fields)
     world.settle()
     return world
@@ -164,7 +166,7 @@ def test_nothing_is_written_when_nothing_happens() -> None:
     assert world.writes == writes
 
 
-SCENES = {
+SCENES: dict[str, Callable[[World], None]] = {
     "start": lambda world: None,
     "grow": lambda world: world.scale(4),
     "shrink": lambda world: world.scale(1),
@@ -187,11 +189,9 @@ def test_an_operator_killed_after_any_write_ends_where_an_undisturbed_one_does(s
         if scene != "start":
             world.settle()
             SCENES[scene](world)
-        killed = 0
-        for _ in range(30):  # every reconcile dies after so many writes, until one gets through
+        for killed in range(30):  # the first reconciles die after so many writes, until one gets through
             if not world.operate(writes=after % 7 if killed < after // 7 + 1 else None):
                 break
-            killed += 1
             world.agents()
         world.settle()
         trains(world, world.fields["nodes"])
@@ -200,7 +200,7 @@ def test_an_operator_killed_after_any_write_ends_where_an_undisturbed_one_does(s
 
 @pytest.mark.parametrize("seed", range(60))
 def test_whatever_happens_in_whatever_order_the_job_trains_again(seed: int) -> None:
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 - the same chances at each run
     world = World(nodes=chance.randint(1, 4), minNodes=1, failurePolicy={"maxFailures": 1000})
     for _ in range(60):
         live = sorted(world.processes)
