@@ -66,7 +66,7 @@ def test_growing_must_take_one_round_with_the_newcomer_waiting(change: dict[str,
     ("change", "complaint"),
     [
         ({"number": 4}, "rounds that the loss of a pod takes"),
-        ({"reason": Reason.RESIZED}, "expected PodLost or WorkersFailed or PeerSilent, saw Resized"),
+        ({"reason": Reason.RESIZED}, "expected PodLost or AgentLeft or PeerSilent or WorkersFailed, saw Resized"),
         ({"members": (member(2), member(1))}, "members of the round, by slot"),
         ({"members": THREE}, "members of the round, by slot"),
     ],
