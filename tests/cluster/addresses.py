@@ -44,6 +44,10 @@ class Addresses:
         """Where the API server answers, from the host and from every machine of the cluster."""
         return f"https://{self.control_plane}:{API_PORT}"
 
+    def link_address(self, last: int) -> str:
+        """The link-layer address that goes with the address that ends like this."""
+        return f"02:00:0a:c8:{self.index:02x}:{last:02x}"
+
     def node(self, number: int) -> str:
         """A node's address; nodes are numbered from 1."""
         return self._host(10 + _checked(number))

@@ -44,8 +44,13 @@ class Api:
         if status != 200:
             raise errors.ClusterError(f"PATCH {path} was answered {status}: {body.decode(errors='replace')[:500]}")
 
+    def node_renewed(self, name: str) -> str:
+        """When the node last said that it is there; empty if it never did."""
+        lease = self.get(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}") or {}
+        return str(lease.get("spec", {}).get("renewTime", ""))
+
     def node_ready(self, name: str) -> bool:
-        """Whether the node is registered and Ready."""
+        """Whether the node is registered and Ready; for some time after it is lost it still seems to be."""
         node = self.get(f"/api/v1/nodes/{name}") or {}
         conditions = node.get("status", {}).get("conditions", [])
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

@@ -56,10 +56,11 @@ def _start_node(site: parts.Parts, node: nodes.Node, gpus: int) -> None:
 
 def reboot_node(site: parts.Parts, node: nodes.Node, *, gpus: int) -> None:
     """Switch on the machine of a node whose files are there, and wait until Kubernetes counts on it."""
+    before = site.api.node_renewed(node.name)
     node.machine.boot()
     wiring.connect(site.control.machine, node.machine, site.own)
     start_components(node)
-    await_node(site, node)
+    await_node(site, node, since=before)
     pretend_gpus(site, node, gpus)
 
 
@@ -70,11 +71,11 @@ def start_components(node: nodes.Node) -> None:
         node.machine.start(*node.command(component))
 
 
-def await_node(site: parts.Parts, node: nodes.Node) -> None:
-    """Wait until a node is Ready."""
+def await_node(site: parts.Parts, node: nodes.Node, *, since: str) -> None:
+    """Wait until a node is Ready and has said so anew: it has been heard of after `since`."""
     waiting.until(
         f"{node.name} to be Ready",
-        lambda: site.api.node_ready(node.name),
+        lambda: site.api.node_renewed(node.name) != since and site.api.node_ready(node.name),
         seconds=NODE_SECONDS,
         interval=0.2,
         check=lambda: _alive(node.machine, nodes.COMPONENTS),

@@ -1,4 +1,4 @@
-"""A cgroup for each cluster, so that what runs in it is found together and nothing stays behind in the kernel.
+"""A cgroup for each cluster, with one in it for each machine, so that nothing stays behind in the kernel.
 
 A container's cgroup is made below that of containerd, and is left behind when a machine is killed. cgroup v1 (one tree
 for each controller) and v2 (one tree) are told apart by what this process is in. Nothing is limited here. On a v2 host
@@ -20,12 +20,11 @@ _INHERITED = ("cpuset.cpus", "cpuset.mems")
 def create(group: str) -> list[Path]:
     """Make the group's cgroup in each tree, below this process's own, and return the folders."""
     own, mounts = Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
-    folders = [parent / group for parent in parents(own, mounts)]
-    for folder in folders:
-        folder.mkdir(exist_ok=True)
-        for file in _INHERITED:
-            if (folder.parent / file).exists():
-                (folder / file).write_text((folder.parent / file).read_text())
+    folders = parents(own, mounts)
+    for part in group.split("/"):
+        folders = [folder / part for folder in folders]
+        for folder in folders:
+            _make(folder)
     return folders
 
 
@@ -61,6 +60,13 @@ def _folder(line: str, mounts: list[str]) -> Path | None:
             root, point = fields.split(" ")[3:5]
             return Path(point, path.removeprefix(root).lstrip("/"))
     return None
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for file in _INHERITED:
+        if (folder.parent / file).exists():
+            (folder / file).write_text((folder.parent / file).read_text())
 
 
 def _removed(folder: Path) -> bool:

@@ -21,7 +21,7 @@ _STAY = ("setsid", "--fork")
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine; `home` is its folder on the host, and its identity. Its components run in the cgroup `group`."""
+    """One machine; `home` is its folder on the host, and its identity. Its own cgroup is part of `group`."""
 
     home: Path
     group: str
@@ -89,7 +89,7 @@ class Machine:
         """Start a component that stays; its first process is the parent, so the launcher may go away."""
         with self._log_of(command).open("ab") as log:
             launch = self.entered(*_STAY, *command)
-            launch = cgroups.joining(self.group, launch)
+            launch = cgroups.joining(self._cgroup, launch)
             subprocess.run(launch, check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def stop(self, component: str, *, with_signal: signal.Signals = signal.SIGTERM) -> None:
@@ -105,6 +105,12 @@ class Machine:
     def kill(self) -> None:
         """Pull the plug: everything in the machine ends at once, without a chance to say goodbye."""
         kill_all(self.home)
+        # What containers leave there, the next kubelet takes for containers that run, and asks for one after the other.
+        cgroups.remove(self._cgroup)
+
+    @property
+    def _cgroup(self) -> str:
+        return f"{self.group}/{self.name}"
 
     def _log_of(self, command: tuple[str | Path, ...]) -> Path:
         return self.logs / Path(command[0]).name

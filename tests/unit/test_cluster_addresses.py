@@ -81,3 +81,10 @@ def test_a_subnet_is_not_mistaken_for_one_that_begins_alike() -> None:
 def test_no_free_subnet_is_an_error_with_its_reason() -> None:
     with pytest.raises(errors.ClusterError, match="taken"):
         folders.free_index(set(range(addresses.MAX_CLUSTERS)), "")
+
+
+def test_link_addresses_are_all_different_and_locally_administered() -> None:
+    every = [own.link_address(last) for own in map(addresses.Addresses, range(3)) for last in (1, 11, 12)]
+
+    assert len(set(every)) == len(every)
+    assert all(int(address[:2], 16) & 0b11 == 0b10 for address in every)

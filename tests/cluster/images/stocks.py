@@ -14,6 +14,7 @@ from cluster import caching, cgroups, containerd, folders, machines, progress, r
 from cluster.images import layouts
 
 KEEP = 3
+WORTH_BYTES = 50_000_000
 STOP_SECONDS = 20
 _LAYERS = "io.containerd.snapshotter.v1.overlayfs/snapshots"
 _BLOBS = "io.containerd.content.v1.content/blobs"
@@ -41,16 +42,15 @@ def hand_out(stock: Path, target: Path) -> None:
 
 def give(machine: machines.Machine, root: Path, images: Collection[layouts.Image]) -> None:
     """Give images of the store to a running containerd, whose root it is, without the blobs that it has already."""
-    known = {f"sha256:{blob.name}" for blob in root.glob(f"{_BLOBS}/sha256/*")}
-    containerd.take(machine, lambda pipe: layouts.store().stream(images, pipe, known=known))
+    containerd.take(machine, lambda pipe: layouts.store().stream(images, pipe, known=_digests(root)))
 
 
 def _make(draft: Path, images: Collection[layouts.Image]) -> None:
     with progress.step(f"unpacking {len(images)} images for the nodes"):
-        if earlier := _by_age():
-            _copy_small_files(earlier[0], draft)
-            _hard_link(earlier[0] / _BLOBS, draft / _BLOBS)
-            _hard_link(earlier[0] / _LAYERS, draft / _LAYERS)
+        if earlier := _worth_starting_from(images):
+            _copy_small_files(earlier, draft)
+            _hard_link(earlier / _BLOBS, draft / _BLOBS)
+            _hard_link(earlier / _LAYERS, draft / _LAYERS)
         _import(draft, images)
 
 
@@ -85,6 +85,18 @@ def _copy_small_files(source: Path, target: Path) -> None:
 
 def _hard_link(source: Path, target: Path) -> None:
     running.run("cp", "--archive", "--link", "--no-target-directory", source, target)
+
+
+def _digests(root: Path) -> set[str]:
+    return {f"sha256:{blob.name}" for blob in root.glob(f"{_BLOBS}/sha256/*")}
+
+
+def _worth_starting_from(images: Collection[layouts.Image]) -> Path | None:
+    """The stock that has most of what these images consist of, if that is more than it costs to link its files."""
+    sizes = {blob["digest"]: blob["size"] for image in images for blob in layouts.store().blobs(image.manifest)}
+    shared = {stock: sum(sizes.get(digest, 0) for digest in _digests(stock)) for stock in _by_age()}
+    best = max(shared, key=shared.__getitem__, default=None)
+    return best if best and shared[best] >= WORTH_BYTES else None
 
 
 def _by_age() -> list[Path]:
