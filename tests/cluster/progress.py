@@ -35,7 +35,9 @@ def step(text: str) -> Iterator[None]:
     finally:
         done.set()
         ticker.join()
-    say(f"{_CLEAR_LINE if tty else ''}  ✓ {text}: {time.monotonic() - began:.1f} s")
+        if tty:
+            print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
+    say(f"  ✓ {text}: {time.monotonic() - began:.1f} s")
 
 
 def _tick(text: str, began: float, done: threading.Event, *, tty: bool) -> None:
