@@ -29,6 +29,7 @@ class Round:
     first_step: int = 0
     """That step's number: one more than the checkpoint that it resumed from."""
     last_step: int = 0
+    loss: float | None = None
     arrived: dict[int, float] = dataclasses.field(default_factory=dict)
     """By slot, when its Lease first said that a process has arrived for this round; who parks, before it opens."""
 
@@ -100,4 +101,5 @@ class History:
             return
         if trained.trained is None:
             trained.trained, trained.first_step = max(at, trained.opened), progress.step
-        trained.last_step = max(trained.last_step, progress.step)
+        if progress.step > trained.last_step:
+            trained.last_step, trained.loss = progress.step, progress.loss

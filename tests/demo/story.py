@@ -6,6 +6,7 @@ A step acts through kubectl, as a person would, and looks through the watch. It 
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -93,18 +94,20 @@ class Scene:
 
 
 def train_with_two(scene: Scene) -> None:
-    scene.run("apply", "-f", str(MANIFEST))
+    scene.run("apply", "-f", os.path.relpath(MANIFEST))
     first = scene.wait_round("the first training step", lambda _: True)
     checks.started(first)
     scene.wait("a few steps more", lambda: first.last_step > first.first_step)
 
 
 def grow_to_three(scene: Scene) -> None:
-    before = scene.current
+    before, step = scene.current, scene.current.last_step
     scene.run("scale", f"elasticjob/{scene.view.job}", "--replicas=3")
     after = scene.wait_round("a round of three", lambda one: one.number > before.number)
     checks.grown(before, after)
-    scene.tell(f"the first two trained on until the third waited; resumed at step {after.first_step}")
+    kept = after.first_step - 1
+    checks.at_least("steps trained while the third pod started", expected=1, seen=kept - step)
+    scene.tell(f"the first two trained on until the third waited; all resumed from the checkpoint of step {kept}")
 
 
 def lose_rank_zero(scene: Scene) -> None:

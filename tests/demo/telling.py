@@ -112,10 +112,10 @@ class Reporter:
             for round_ in self._view.history.rounds[-2:]:
                 self._round(round_)
 
-    def _once(self, *key: object, text: str, at: float) -> None:
+    def _once(self, *key: object, text: str, at: float, style: str = "") -> None:
         if key not in self._told:
             self._told.add(key)
-            self._teller.line(text, at=at)
+            self._teller.line(text, at=at, style=style)
 
     def _pod(self, pod: Object, at: float, *, deleted: bool) -> None:
         name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
@@ -139,3 +139,7 @@ class Reporter:
         if one.trained is not None:
             text = f"round {number} trains: step {one.first_step}, {one.seconds_to_train:.1f} s after it was opened"
             self._once(number, "trained", text=text, at=one.trained)
+        if one.last_step > one.first_step:
+            loss = "unknown" if one.loss is None else f"{one.loss:.3f}"
+            text = f"step {one.last_step} on {one.size} nodes, loss {loss}"
+            self._once(number, one.last_step, text=text, at=time.monotonic(), style=DIM)

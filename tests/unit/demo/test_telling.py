@@ -62,12 +62,15 @@ def test_a_rounds_life_is_told_once(teller: telling.Teller, view: View, out: io.
     view.history.see_lease(lease(0, round_=1, step=1), 4.5)
     report("leases", "MODIFIED", {}, 4.5)
     report("leases", "MODIFIED", {}, 5.5)
+    view.history.see_lease(lease(0, round_=1, step=40), 14.5)
+    report("leases", "MODIFIED", {}, 14.5)
 
     told = [line.split(" s  ", 1)[1] for line in out.getvalue().splitlines()]
     assert told == [
         "round 1 is opened (Started: the job's first round)",
         "round 1 is sealed, in rank order: slots 0, 1",
         "round 1 trains: step 1, 3.5 s after it was opened",
+        "step 40 on 2 nodes, loss 0.500",
     ]
 
 
