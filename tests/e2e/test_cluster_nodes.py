@@ -224,13 +224,15 @@ def test_an_image_is_imported_while_the_cluster_runs(local: LocalCluster, tmp_pa
 
     local.import_image(archive)
 
-    def nodes_with_it() -> int:
-        return field(local, "nodes", "{.items[*].status.images[*].names}").count(f'"{image.name}"')
-
-    running_nodes = len(field(local, "nodes", "{.items[*].metadata.name}").split())
-    waiting.until(
-        "the image in every node's status", lambda: nodes_with_it() == running_nodes, seconds=SECONDS, interval=1
-    )
+    for node in ("node-1", "node-2"):
+        imported = pod(node)
+        imported["metadata"]["name"] = f"imported-{node}"
+        imported["spec"]["containers"] = [
+            {"name": "main", "image": image.name, "imagePullPolicy": "Never", "securityContext": CONTAINER_SECURITY}
+        ]
+        local.kubectl("apply", "--filename=-", input=json.dumps(imported))
+    names = ["pod/imported-node-1", "pod/imported-node-2"]
+    local.kubectl("wait", f"--namespace={NAMESPACE}", "--for=condition=Ready", f"--timeout={SECONDS}s", *names)
 
 
 def test_one_of_the_projects_images_is_loaded_by_the_name_that_pods_use(local: LocalCluster) -> None:
