@@ -31,20 +31,21 @@ def gather(kubectl: Kubectl, *, namespace: str, operator_namespace: str) -> Iter
     ):
         yield _section(title, kubectl, *arguments)
     yield from _logs(kubectl, *there)
+    yield from _logs(kubectl, *there, before=True)
     yield from _logs(kubectl, *here)
 
 
-def _logs(kubectl: Kubectl, *where: str) -> Iterator[str]:
+def _logs(kubectl: Kubectl, *where: str, before: bool = False) -> Iterator[str]:
+    """The end of each pod's log; *before*: of what ran before its container was restarted, if it was."""
     try:
         names = kubectl(*where, "get", "pods", "--output=name").split()
     except ClusterError as error:
         names = []
         yield f"pods can't be listed: {error}"
     for name in names:
-        yield _section(f"log of {name}", kubectl, *where, "logs", name, f"--tail={LINES}", "--all-containers")
-        yield _section(
-            f"log of {name}, before its restart", kubectl, *where, "logs", name, f"--tail={LINES}", "--previous"
-        )
+        title = f"log of {name}, before its last restart" if before else f"log of {name}"
+        which = ("--previous",) if before else ()
+        yield _section(title, kubectl, *where, "logs", name, f"--tail={LINES}", *which)
 
 
 def _section(title: str, kubectl: Kubectl, *arguments: str) -> str:

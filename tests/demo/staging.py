@@ -24,12 +24,17 @@ RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 """The namespace refuses pods that ask for privileges, so that what runs here runs in a strict cluster too."""
 
 
-def set_up(name: str) -> Cluster:
-    """A fresh cluster with everything that the story needs but its namespace."""
+def bring_up(name: str) -> Cluster:
+    """A fresh cluster with images and shared storage."""
     cluster = providers.chosen().up(name, nodes=NODES, gpus=GPUS)
     cluster.shared_storage()
-    install_operator(cluster)
     return cluster
+
+
+def prepare(cluster: Cluster, namespace: str) -> None:
+    """The operator, and a namespace for the job."""
+    install_operator(cluster)
+    make_namespace(cluster, namespace)
 
 
 def install_operator(cluster: Cluster) -> None:

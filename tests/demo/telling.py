@@ -42,9 +42,9 @@ WHY = {
 class Teller:
     """Prints lines, each with the seconds since its step began."""
 
-    def __init__(self, out: TextIO = sys.stdout) -> None:
-        self._out = out
-        self._colour = out.isatty() and "NO_COLOR" not in os.environ
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stdout
+        self._colour = self._out.isatty() and "NO_COLOR" not in os.environ
         self._began = self._last = time.monotonic()
         self._lock = threading.Lock()  # the watches' threads tell as well
 

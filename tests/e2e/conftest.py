@@ -40,7 +40,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Three cluster nodes, the images, shared storage, the operator installed from the chart."""
-    cluster = staging.set_up("e2e")
+    cluster = staging.bring_up("e2e")
+    staging.install_operator(cluster)
     yield cluster
     cluster.down()
 
