@@ -6,7 +6,6 @@ trouble makes it wait, never end; only a decision, a deadline or a signal ends i
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import random
 import time
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousTimeoutError
 
-from elasticjob_rendezvous import kube, links, meeting, mirror, stores
+from elasticjob_rendezvous import kube, meeting, mirror, stores
 from elasticjob_rendezvous.round import agent
 from elasticjob_rendezvous.round.record import Member
 
@@ -184,56 +183,34 @@ class Forming:
         if self.server is None:
             raise AssertionError("a member without a store of its own")
         place = meeting.Place(record, rank, stores.joined(session.address, self.server.port))
-        root = stores.split(record.store)
+        attempt = meeting.Attempt(place, None if rank else self.server)
+        attempt.start()
         try:
-            if rank == 0:
-                store = self.server
-            else:
-                peer, link = links.probe(root)
-                if link is not None:
-                    link.close()
-                if peer is not links.Peer.THERE:
-                    self._refused(place, peer)
-                    return None
-                store = stores.join(*root, timeout=stores.OPERATION_TIMEOUT)
-            members = meeting.Meeting(place, store)
-            if self._all_there(place, members):
-                return dataclasses.replace(place, port=members.port), store
-        except RuntimeError as error:  # torch's store errors: rank 0's store went away in the middle
-            logger.info("%s: check-in to round %d failed: %s", session.label(), record.number, str(error)[:200])
-            self._accuse(place, {0})
-        return None
+            return self._all_there(place, attempt)
+        finally:
+            attempt.stop()
 
-    def _all_there(self, place: meeting.Place, members: meeting.Meeting) -> bool:
-        """Claims my rank and waits for *go*. False when the round was left behind, or somebody does not come."""
-        session, began, pause = self._session, time.monotonic(), 0.005
-        members.claim()
-        patience = session.timers.check_in * (1 if place.rank == 0 else 2)  # rank 0's verdict comes first
+    def _all_there(
+        self, place: meeting.Place, attempt: meeting.Attempt
+    ) -> tuple[meeting.Place, stores.TCPStore] | None:
+        """Waits for *go*, for as long as rank 0 may need to judge who does not come; then judges rank 0."""
+        patience = self._session.timers.check_in * (1 if place.rank == 0 else 2)
+        until = time.monotonic() + patience
         while not self._gone_by(place):
-            if place.rank == 0 and (members.full or (time.monotonic() - began > 1 and not members.missing())):
-                members.say_go(stores.port_for_workers(place.record.store))
-                return True
-            if place.rank and members.going:
-                return True
-            if time.monotonic() - began > patience:
-                self._accuse(place, {0} if place.rank else members.missing())
-                return False
-            time.sleep(pause)
-            pause = min(pause * 1.5, max(0.05, place.size / 1000))
-        return False
+            if attempt.done.wait(meeting.POLL):
+                if attempt.store is not None:
+                    return attempt.place, attempt.store
+                logger.info("%s: check-in to round %d: %s", self._session.label(), place.number, attempt.problem)
+                self._accuse(place, {0})
+                return None
+            if time.monotonic() > until:
+                self._accuse(place, set(attempt.missing) if place.rank == 0 else {0})
+                return None
+        return None
 
     def _gone_by(self, place: meeting.Place) -> bool:
         record = self._session.board.view.record
         return record is not None and (record.number != place.number or not record.running)
-
-    def _refused(self, place: meeting.Place, peer: links.Peer) -> None:
-        """Rank 0's store can't be reached. A process that is gone is told of at once; else rank 0 judges first."""
-        if peer is links.Peer.GONE:
-            self._accuse(place, {0})
-            return
-        if time.monotonic() - self._arrived_at > 2 * self._session.timers.check_in + links.PROBE_TIMEOUT:
-            self._accuse(place, {0})
-        self._session.changed.wait(TICK)
 
     def _accuse(self, place: meeting.Place, ranks: set[int]) -> None:
         session = self._session

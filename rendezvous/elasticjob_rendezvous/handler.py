@@ -25,8 +25,6 @@ from elasticjob_rendezvous.round.record import Phase, Reason
 from elasticjob_rendezvous.session import Round, Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch.distributed.elastic.rendezvous import RendezvousParameters
 
 logger = logging.getLogger("elasticjob_rendezvous")
@@ -191,9 +189,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
     ) -> RendezvousInfo:
         """A round begins. The store of the one before is let go only now."""
         self._servers = [server] if server is not None else []
-        agent_store = stores.AgentStore(
-            f"elasticjob/{place.number}/agent", store, on_finish=self._on_finish, wait=self._barrier
-        )
+        agent_store = stores.AgentStore(place.number, store, on_finish=self._on_finish, in_barrier=self._in_barrier)
         signs = pulse.Pulse(
             place,
             interval=session.timers.beat_interval,
@@ -218,32 +214,25 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         if session.insist(lambda: seat.write(finished=number), "record its finish"):
             logger.info("%s has finished round %d", session.label(), number)
         session.round.finished = True
+        session.round.pulse.await_end()
 
-    def _barrier(self, done: Callable[[], bool]) -> bool:
+    def _in_barrier(self) -> None:
         """Waits in torch's exit barrier, no longer than there is something to wait for."""
         session = self._session
         if session is None or session.round is None:
-            return False
+            return
         until = time.monotonic() + EXIT_BARRIER
-        while time.monotonic() < until and not self._ended(session, session.round, done):
+        while time.monotonic() < until and not self._ended(session, session.round):
             time.sleep(POLL)
-        return True
 
-    def _ended(self, session: Session, current: Round, done: Callable[[], bool]) -> bool:
-        if self.is_closed() or session.over():
-            return True
-        others = set(range(current.place.size)) - {current.place.rank} if current.place.rank == 0 else {0}
-        if others and others <= current.pulse.silent:
-            return True
-        try:
-            return done()
-        except RuntimeError:  # torch's store errors: rank 0 has gone
-            return True
+    def _ended(self, session: Session, current: Round) -> bool:
+        """Whether all have finished, or there is nobody left to wait for. Asks nobody: a peer's store may hang."""
+        others = {0} if current.place.rank else set(range(1, current.place.size))
+        return current.pulse.ended or others <= current.pulse.silent or self.is_closed() or session.over()
 
     def _stay(self, session: Session, current: Round) -> None:
         """Rank 0 stays while members work on its store; everybody until the finish is known to the job."""
-        key = "torchelastic/agent/terminal_state/last_member"
-        while current.place.rank == 0 and not self._ended(session, current, lambda: current.store.check([key])):
+        while current.place.rank == 0 and not self._ended(session, current):
             time.sleep(POLL)
         while not session.over() and not (session.seat and session.seat.lost):
             record = session.board.view.record

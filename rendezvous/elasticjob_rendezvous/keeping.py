@@ -69,6 +69,7 @@ class Keeper:
             self._announced = True
             session.announce()
         if session.round is not None:
+            session.round.pulse.tick(TURN)
             self._pass_on(session.round)
             self._watch_over(session.round)
         self._renew()

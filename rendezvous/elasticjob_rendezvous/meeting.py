@@ -7,14 +7,22 @@ Keys are the round's own; nothing that is read from them is trusted beyond being
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
-from elasticjob_rendezvous import stores
+from elasticjob_rendezvous import links, stores
 
 if TYPE_CHECKING:
     from elasticjob_rendezvous.round.record import Record
 
 _CLAIM, _AT, _BEAT, _COUNT, _FULL, _GO = "claim/", "at/", "beat/", "count", "full", "go"
+FIRST_POLL, POLL = 0.005, 0.05
+"""Seconds between two looks at rank 0's store, which answers a thousand members 20,000 times a second."""
+
+PATIENCE = 1.0
+"""Seconds after which rank 0 looks whose claim is missing, one by one."""
+
 _MAX_VALUE = 512
 """Longest value that is looked at."""
 
@@ -53,6 +61,7 @@ class Meeting:
     def __init__(self, place: Place, store: Any) -> None:
         self._place = place
         self._store = stores.prefixed(f"elasticjob/{place.number}", store)
+        self._agents = stores.prefixed(stores.agent_prefix(place.number), store)
 
     def claim(self) -> None:
         """Claims my rank for my process; again and again is the same as once.
@@ -112,6 +121,11 @@ class Meeting:
                 found[rank] = stores.split(text)
         return found
 
+    @property
+    def ended(self) -> bool:
+        """Whether torch's exit barrier is complete."""
+        return bool(self._agents.check([stores.BARRIER_COMPLETE]))
+
     def beat(self, count: int, number: int) -> None:
         """Says that I am alive, and which round is the highest that I have seen."""
         self._store.set(f"{_BEAT}{self._place.rank}", f"{count} {number}")
@@ -120,6 +134,72 @@ class Meeting:
         """The last sign of life of each of *ranks*, all of whom have claimed."""
         values = self._store.multi_get([f"{_BEAT}{rank}" for rank in ranks])
         return {r: value[:_MAX_VALUE].decode(errors="replace") for r, value in zip(ranks, values, strict=True)}
+
+
+class Attempt(threading.Thread):
+    """One member's check-in to one round, in a thread of its own: an operation on a stopped server never returns.
+
+    ``done`` is set once all members are there, with the ``store``, or when rank 0 is gone, with the ``problem``. A
+    rank 0 that only can't be reached is tried again: its own verdict comes first.
+    """
+
+    def __init__(self, place: Place, own: stores.TCPStore | None) -> None:
+        super().__init__(name="elasticjob-check-in", daemon=True)
+        self.done = threading.Event()
+        self.store: stores.TCPStore | None = None
+        self.problem = ""
+        self.missing: frozenset[int] = frozenset()
+        """For rank 0: whose claim has not come yet."""
+        self.place = place
+        """With the workers' port, once done."""
+        self._place, self._own = place, own
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def run(self) -> None:
+        while not self._stopped.is_set() and not self.done.is_set():
+            try:
+                self._try()
+            except (RuntimeError, TakenError) as error:  # torch's store errors are RuntimeErrors
+                self.problem = str(error).partition("\n")[0][:200]
+                self._stopped.wait(links.PROBE_TIMEOUT / 10)
+
+    def _try(self) -> None:
+        root = stores.split(self._place.record.store)
+        store = self._own
+        if store is None:
+            peer, link = links.probe(root)
+            if link is not None:
+                link.close()
+            if peer is links.Peer.GONE:
+                self.problem = "rank 0's process is gone"
+                self.done.set()
+            if peer is not links.Peer.THERE:
+                return
+            store = stores.join(*root, timeout=stores.OPERATION_TIMEOUT)
+        members = Meeting(self._place, store)
+        if self._all_there(members):
+            self.place, self.store = dataclasses.replace(self._place, port=members.port), store
+            self.done.set()
+
+    def _all_there(self, members: Meeting) -> bool:
+        """Claims my rank and waits for *go*, or for all and says it."""
+        began, pause = time.monotonic(), FIRST_POLL
+        members.claim()
+        while not self._stopped.is_set():
+            if self._place.rank and members.going:
+                return True
+            if self._place.rank == 0:
+                if time.monotonic() - began > PATIENCE:
+                    self.missing = frozenset(members.missing())
+                if members.full or (time.monotonic() - began > PATIENCE and not self.missing):
+                    members.say_go(stores.port_for_workers(self._place.record.store))
+                    return True
+            self._stopped.wait(pause)
+            pause = min(pause * 1.5, max(POLL, self._place.size / 1000))
+        return False
 
 
 def seen_in(beat: str) -> int:

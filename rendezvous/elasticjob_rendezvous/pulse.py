@@ -6,6 +6,7 @@ done about it is decided elsewhere, for the API may be slow and a pulse must not
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -14,9 +15,12 @@ from typing import TYPE_CHECKING
 from elasticjob_rendezvous import links, meeting, stores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 logger = logging.getLogger("elasticjob_rendezvous")
+
+LAST_INTERVAL = 0.1
+"""Seconds between two beats in the exit barrier, where all wait for the last one."""
 
 _SECOND_OPINION = 1.6
 """Others wait so many times longer than rank 0 before they call rank 0 silent: its verdict on them comes first."""
@@ -38,6 +42,11 @@ class Pulse:
         """Ranks whose process is gone or has been silent for too long."""
         self.heard = 0
         """The highest round number that any member has told of."""
+        self.ended = False
+        """Whether every member's agent is in torch's exit barrier."""
+        self._ending = False
+        self._busy = False
+        self._turns = 0
         self._place, self._interval, self._silence = place, interval, silence
         self._number, self._changed = number, changed
         self._missed: dict[int, int] = {}
@@ -54,6 +63,19 @@ class Pulse:
     def stop(self) -> None:
         self._stopped.set()
 
+    def await_end(self) -> None:
+        """From now on look out for the end of the exit barrier as well."""
+        self._ending = True
+
+    def tick(self, seconds: float) -> None:
+        """To be called every so many *seconds* by another thread: an operation on a stopped server never returns.
+
+        Counts calls, not time, for the same reason as :meth:`_hear` counts beats.
+        """
+        self._turns = self._turns + 1 if self._busy else 0
+        if self._turns * seconds > self._silence * _SECOND_OPINION:
+            self._report({0})
+
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
@@ -62,6 +84,15 @@ class Pulse:
                 if not self._stopped.is_set():
                     logger.info("round %d: connection to rank 0's store lost: %s", self._place.number, _line(error))
                     self._ask_root()
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Around operations that the server must answer."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
 
     def _ask_root(self) -> None:
         """The store did not answer: is its process gone, or only its network slow?"""
@@ -77,25 +108,28 @@ class Pulse:
     def _beat_on(self) -> None:
         """Beats until stopped or the store fails."""
         place, me = self._place, self._place.rank
-        store = stores.join(*self._root, timeout=self._silence)
-        member = meeting.Meeting(place, store)
         ranks = [0] if me else list(range(1, place.size))
-        addresses = {0: self._root} if me else member.addresses()
+        with self._asking():
+            member = meeting.Meeting(place, stores.join(*self._root, timeout=self._silence))
+            addresses = {0: self._root} if me else member.addresses()
         with_links = links.Links(addresses)
         try:
             self._report(with_links.open())
             count = 0
             while not self._stopped.is_set():
                 count += 1
-                member.beat(count, self._number())
-                self._hear(member.beats(ranks))
+                with self._asking():
+                    member.beat(count, self._number())
+                    beats = member.beats(ranks)
+                    self.ended = self.ended or (self._ending and member.ended)
+                self._hear(beats)
                 self._listen(with_links)
         finally:
             with_links.close()
 
     def _listen(self, with_links: links.Links) -> None:
         """Waits one interval; a broken link is reported in the middle of it."""
-        until = time.monotonic() + self._interval
+        until = time.monotonic() + (LAST_INTERVAL if self._ending else self._interval)
         while not self._stopped.is_set() and (left := until - time.monotonic()) > 0:
             self._report(with_links.gone(min(left, 0.2)))
 
@@ -112,14 +146,15 @@ class Pulse:
         self._miss([rank for rank in beats if rank not in new])
 
     def _miss(self, ranks: list[int]) -> None:
-        allowed = self._silence / self._interval * (_SECOND_OPINION if self._place.rank else 1.0)
+        interval = LAST_INTERVAL if self._ending else self._interval
+        allowed = self._silence / interval * (_SECOND_OPINION if self._place.rank else 1.0)
         for rank in ranks:
             self._missed[rank] = self._missed.get(rank, 0) + 1
         self._report({rank for rank in ranks if self._missed[rank] >= allowed})
 
     def _report(self, ranks: set[int]) -> None:
         new = ranks - self.silent
-        if new and not self._stopped.is_set():
+        if new and not self._stopped.is_set() and self._number() <= self._place.number:
             for rank in sorted(new):
                 member = self._place.record.members[rank]
                 logger.info("round %d: rank %d (slot %d) is silent", self._place.number, rank, member.slot)

@@ -56,6 +56,8 @@ class Seat:
         self._body: kube.Object | None = None
         self._since = 0.0
         self._held = False
+        self._unsure: tuple[float, str, lease.SlotLease] | None = None
+        """A write without a reply: when it was sent, over which version, and what it said."""
 
     @property
     def held(self) -> bool:
@@ -97,10 +99,12 @@ class Seat:
         """Whether the Lease, still ours, now says *changes*. Without any it is a renewal."""
         with self._lock:
             for _ in range(_TRIES):
+                made = self._unsure and self._settle(self._unsure)
                 seen = self.sighting()
                 if seen is None or seen.lease.nonce != self._nonce:
                     break
-                if self._put(dataclasses.replace(seen.lease, **changes)):
+                new = dataclasses.replace(seen.lease, **changes)
+                if (made and new == seen.lease) or self._put(new):
                     return True
             self.lost = self._held
             return False
@@ -113,16 +117,29 @@ class Seat:
                 self._put(lease.SlotLease(slot=self.slot, seen=seen.lease.seen, failure=seen.lease.failure))
 
     def _put(self, new: lease.SlotLease, *, taken: bool = False) -> bool:
-        """Compare-and-set. After a lost reply the next try finds its own write and goes on from there."""
-        sent = time.monotonic()
-        old = self._body
+        """Compare-and-set."""
+        sent, old = time.monotonic(), self._body
+        self._unsure = (sent, old["metadata"]["resourceVersion"] if old else "", new)
         written = (
             self._api.create(kube.LEASE, self._fresh(new)) if old is None else self._replace(old, new, taken=taken)
         )
         self._keep(written if written is not None else self._api.get(kube.LEASE, self.name))
+        self._unsure = None
         if written is not None and new.nonce:
             self.renewed = sent
         return written is not None
+
+    def _settle(self, unsure: tuple[float, str, lease.SlotLease]) -> bool:
+        """Whether a write whose reply was lost was made: then the Lease says so, in another version."""
+        sent, version, new = unsure
+        self._keep(self._api.get(kube.LEASE, self.name))
+        self._unsure = None
+        seen = self.sighting()
+        made = seen is not None and self._body is not None and seen.lease == new
+        if made and self._body and self._body["metadata"]["resourceVersion"] != version:
+            self.renewed = max(self.renewed, sent)
+            return True
+        return False
 
     def _replace(self, old: kube.Object, new: lease.SlotLease, *, taken: bool) -> kube.Object | None:
         metadata = {k: v for k, v in old["metadata"].items() if k != "managedFields"}

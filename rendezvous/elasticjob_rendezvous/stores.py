@@ -30,6 +30,15 @@ _TERMINAL = "torchelastic/agent/terminal_state"
 """Prefix of the keys of torch's exit barrier (agent/server/api.py, unchanged from torch 2.0 to 2.15)."""
 
 
+BARRIER_COMPLETE = f"{_TERMINAL}/last_member"
+"""Set by the last agent that enters the exit barrier."""
+
+
+def agent_prefix(number: int) -> str:
+    """Prefix of the keys of torch's agents in round *number*."""
+    return f"elasticjob/{number}/agent"
+
+
 def bind(address: str) -> TCPStore:
     """A new server on a free port, reachable at *address*."""
     try:
@@ -94,9 +103,11 @@ class AgentStore(PrefixStore):
     method of the handler is called.
     """
 
-    def __init__(self, prefix: str, store: Any, *, on_finish: Callable[[], None], wait: Callable[[Any], bool]) -> None:
-        super().__init__(prefix, store)
-        self._on_finish, self._barrier_wait = on_finish, wait
+    def __init__(
+        self, number: int, store: Any, *, on_finish: Callable[[], None], in_barrier: Callable[[], None]
+    ) -> None:
+        super().__init__(agent_prefix(number), store)
+        self._on_finish, self._in_barrier = on_finish, in_barrier
 
     def add(self, key: str, amount: int) -> int:
         if key.startswith(_TERMINAL):
@@ -104,5 +115,7 @@ class AgentStore(PrefixStore):
         return int(super().add(key, amount))
 
     def wait(self, keys: list[str], *timeout: Any) -> None:
-        if not keys[0].startswith(_TERMINAL) or not self._barrier_wait(lambda: self.check(keys)):
+        if keys == [BARRIER_COMPLETE]:
+            self._in_barrier()
+        else:
             super().wait(keys, *timeout)

@@ -170,7 +170,7 @@ class Agents:
         pod: str = "",
         conf: str = "",
         restarts: int = 100,
-        python: str = sys.executable,
+        kubeconfig: str = "",
         **env: str,
     ) -> Agent:
         """A torchrun for *slot* (standalone: for any), as the operator's pod would run it."""
@@ -184,10 +184,10 @@ class Agents:
         elif slot is not None:
             settings["JOB_COMPLETION_INDEX"] = str(slot)
         command = [
-            *(python, "-m", "torch.distributed.run", "--nnodes", nnodes, "--nproc-per-node", "1"),
+            *(sys.executable, "-m", "torch.distributed.run", "--nnodes", nnodes, "--nproc-per-node", "1"),
             *("--rdzv-backend", "kubernetes", "--rdzv-endpoint", self.job.name, "--rdzv-id", self.job.uid),
             *("--local-addr", "127.0.0.1", "--max-restarts", str(restarts), "--shutdown-timeout", "10"),
-            *("--rdzv-conf", f"kubeconfig={self.job.kubeconfig}" + (f",{conf}" if conf else "")),
+            *("--rdzv-conf", f"kubeconfig={kubeconfig or self.job.kubeconfig}" + (f",{conf}" if conf else "")),
             *(str(WORKER), str(self.orders)),
         ]
         with log.open("wb") as out:

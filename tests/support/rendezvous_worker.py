@@ -16,16 +16,17 @@ import torch
 import torch.distributed as dist
 
 
-def stop(slow: pathlib.Path) -> None:
-    """Uses the grace that a node has, for as long as it was told."""
-    time.sleep(float(slow.read_text()) if slow.exists() else 0)
+def stop(seconds: float) -> None:
+    """Uses the grace that a node has."""
+    time.sleep(seconds)
     sys.exit(1)
 
 
 def main() -> None:
     orders = pathlib.Path(sys.argv[1])
     slot = os.environ.get("TEST_NODE", "")
-    signal.signal(signal.SIGTERM, lambda *_: stop(orders / f"slow-{slot}"))
+    if (orders / f"slow-{slot}").exists():
+        signal.signal(signal.SIGTERM, lambda *_: stop(float((orders / f"slow-{slot}").read_text())))
     train = pathlib.Path(os.environ["ELASTICJOB_TRAIN_DIR"])
     number = json.loads((train / "round.json").read_text())["number"]
     dist.init_process_group("gloo")
