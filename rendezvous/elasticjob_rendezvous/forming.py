@@ -107,6 +107,7 @@ class Forming:
             held=bool(seat and seat.held),
             left=session.left,
             why=session.why,
+            silent=session.silent(),
             leases=leases,
             waited=now - self._arrived_at,
             enough=now - self._enough_since if self._enough_since else 0.0,
@@ -189,6 +190,7 @@ class Forming:
             return self._all_there(place, attempt)
         finally:
             attempt.stop()
+            self._session.threads.append(attempt)
 
     def _all_there(
         self, place: meeting.Place, attempt: meeting.Attempt

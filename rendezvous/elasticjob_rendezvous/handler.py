@@ -38,12 +38,6 @@ EXIT_BARRIER = 300.0
 POLL = 0.1
 """Seconds between two looks at rank 0's store or the record while this process only waits for the end."""
 
-STEADY = 60.0
-"""A round that lasted so many seconds has made progress, whether or not its training script reports any."""
-
-LONGEST_DELAY = 60.0
-"""Seconds between two rounds at most, when workers fail again and again without progress."""
-
 
 def create(parameters: RendezvousParameters) -> KubernetesRendezvousHandler:
     """The handler for torchrun's *parameters*. Checks them; connects to nothing."""
@@ -73,6 +67,8 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         self._keeper: keeping.Keeper | None = None
         self._servers: list[stores.TCPStore] = []
         """My own stores: the present round's, and while a round forms that one's as well."""
+        self._called = 0
+        """The round whose workers torch was last told to stop: they did not fail."""
         self._futile = 0
         """Rounds in a row that ended with failed workers and without progress."""
 
@@ -100,7 +96,10 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         if session is None:
             return 0
         session.sigterm.listen()
-        return int(session.over())
+        if session.round is None or not session.over():
+            return 0
+        self._called = session.round.number
+        return 1
 
     def next_rendezvous(self) -> RendezvousInfo:
         session = self._started()
@@ -121,7 +120,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             return True
         if session.round is not None and session.round.finished and sys.exc_info()[0] is None:
             self._stay(session, session.round)
-        session.leave()
+        session.end()
         if self._keeper:
             self._keeper.stop()
         return True
@@ -138,7 +137,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
                 raise RendezvousConnectionError(str(error)) from error
             self._session.board.start()
             self._keeper = keeping.Keeper(self._session).start()
-            atexit.register(self._session.leave)
+            atexit.register(self._session.end)
         return self._session
 
     def _come_back(self, session: Session) -> None:
@@ -147,19 +146,19 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         if current is None:
             return
         failure = failures.found(current.number)
-        progress = current.stepped or time.monotonic() - current.began > STEADY
-        if session.fenced():
+        progress = current.stepped or time.monotonic() - current.began > keeping.STEADY
+        if self._called == current.number:
             session.left, session.why = current.number, Reason.AGENT_RESTARTED
         elif not session.over() and not self._peer_lost(session, current):
             session.left, session.why = current.number, Reason.WORKERS_FAILED
-        current.pulse.stop()
-        self._futile = 0 if progress else self._futile + bool(failure)
+        own = session.left == current.number and session.why is Reason.WORKERS_FAILED
+        self._futile = 0 if progress else self._futile + own
         session.round = None
         if failure is not None and session.seat is not None:
             logger.warning("%s: workers failed in round %d: %s", session.label(), current.number, failure)
             session.failure = failure
-        if session.left == current.number and self._futile > 1:
-            self._pause(session, min(2.0 ** (self._futile - 2), LONGEST_DELAY))
+        if own and self._futile > 1:
+            self._pause(session, min(2.0 ** (self._futile - 2), keeping.LONGEST_DELAY))
 
     def _peer_lost(self, session: Session, current: Round) -> bool:
         """Whether the workers failed because a peer died: it has a moment to show."""
@@ -198,7 +197,10 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             changed=session.changed.set,
         )
         session.train.begin(place.record)
-        session.round = Round(place, agent_store, signs.start(), began=time.monotonic())
+        if session.signs is not None:
+            session.threads = [t for t in session.threads if t.is_alive()] + [session.signs.stop()]
+        session.signs = signs.start()
+        session.round = Round(place, agent_store, signs, began=time.monotonic())
         address, _ = stores.split(place.record.store)
         logger.info("%s is rank %d of %d in round %d", session.label(), place.rank, place.size, place.number)
         return RendezvousInfo(agent_store, place.rank, place.size, RendezvousStoreInfo(address, place.port))

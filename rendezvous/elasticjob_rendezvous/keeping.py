@@ -26,6 +26,12 @@ logger = logging.getLogger("elasticjob_rendezvous")
 TURN = 0.2
 """Seconds between two looks at what has no event of its own: the training script's file, the clock."""
 
+STEADY = 60.0
+"""A round that lasted so many seconds has made progress, whether or not its training script reports any."""
+
+LONGEST_DELAY = 60.0
+"""Seconds between two rounds at most, when one after the other comes to nothing."""
+
 STAGGER, LONGEST_STAGGER = 0.05, 1.0
 """Seconds between one member and the next who would write the same thing, and for the last of them."""
 
@@ -42,6 +48,8 @@ class Keeper:
         self._told: tuple[int, str] = (0, "")
         self._announced = False
         self._due: dict[str, float] = {}
+        self._hasty = 0
+        """Rounds in a row that this process opened on suspicion and that had not lasted."""
         self._joined_at = 0.0
 
     def start(self) -> Keeper:
@@ -68,8 +76,9 @@ class Keeper:
         if session.leaving.is_set() and not self._announced:
             self._announced = True
             session.announce()
+        if session.signs is not None:
+            session.signs.tick(TURN)
         if session.round is not None:
-            session.round.pulse.tick(TURN)
             self._pass_on(session.round)
             self._watch_over(session.round)
         self._renew()
@@ -114,15 +123,19 @@ class Keeper:
             self._due.clear()
         elif current.finished:
             self._finish(current, view, record)
-        elif record.phase is Phase.SEALED and current.pulse.silent and self._is_due("accuse", current):
+        elif record.phase is Phase.SEALED and current.pulse.silent and self._is_due("accuse", current, self._haste()):
             self.accuse(current)
         elif not session.config.planned and current.place.rank == 0:
             self._take_in(view, record)
 
     def _is_due(self, what: str, current: Round, wait: float = 0.0) -> bool:
         """Whether *what* has been wanted for as long as the members before me would need to do it."""
-        stagger = min(max(0, current.place.rank - 1) * STAGGER, LONGEST_STAGGER) + (wait if current.place.rank else 0)
-        return time.monotonic() >= self._due.setdefault(what, time.monotonic() + stagger)
+        stagger = min(max(0, current.place.rank - 1) * STAGGER, LONGEST_STAGGER)
+        return time.monotonic() >= self._due.setdefault(what, time.monotonic() + stagger + wait)
+
+    def _haste(self) -> float:
+        """Seconds before another round is opened on suspicion, when rounds opened so did not last."""
+        return min(2.0 ** (self._hasty - 1), LONGEST_DELAY) if self._hasty > 0 else 0.0
 
     def accuse(self, current: Round) -> bool:
         """Opens the next round without the silent ones, if that is for me to do."""
@@ -130,18 +143,20 @@ class Keeper:
         view = session.board.view
         if view.record is None or view.record.number != current.number or not current.pulse.silent:
             return False
-        silent = [current.place.record.members[rank] for rank in current.pulse.silent]
-        verdict = agent.judged(view.record, session.me, silent, session.list_leases())
-        return verdict is not None and session.write(view, verdict)
+        verdict = agent.judged(view.record, session.me, session.silent(), session.list_leases())
+        if verdict is None or not session.write(view, verdict):
+            return False
+        self._hasty = self._hasty + 1 if time.monotonic() - current.began < STEADY else 0
+        return True
 
     def _finish(self, current: Round, view: board.View, record: Record) -> None:
         """My workers have ended well: the round is finishing, and standalone the last one closes."""
         session = self._session
         if record.phase is Phase.SEALED:
-            if self._is_due("finishing", current, wait=0.5):
+            if self._is_due("finishing", current, 0.5 if current.place.rank else 0):
                 number = record.number
                 session.write(view, agent.Write(changing.finishing(record), f"round {number} is finishing"))
-        elif not session.config.planned and self._is_due("close", current, wait=1.0):
+        elif not session.config.planned and self._is_due("close", current, 1.0 if current.place.rank else 0):
             self._due["close"] = time.monotonic() + 1.0
             ending = agent.ending(session.me, record, session.list_leases())
             if ending is not None:

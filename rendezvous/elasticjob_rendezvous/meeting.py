@@ -156,6 +156,7 @@ class Attempt(threading.Thread):
         self._stopped = threading.Event()
 
     def stop(self) -> None:
+        """Ends the thread soon."""
         self._stopped.set()
 
     def run(self) -> None:

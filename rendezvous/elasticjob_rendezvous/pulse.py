@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from elasticjob_rendezvous import links, meeting, stores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
+
+    from elasticjob_rendezvous.round.record import Member
 
 logger = logging.getLogger("elasticjob_rendezvous")
 
@@ -55,13 +57,24 @@ class Pulse:
         self._root = stores.split(place.record.store)
         self._thread = threading.Thread(target=self._run, name="elasticjob-pulse", daemon=True)
 
+    @property
+    def number(self) -> int:
+        """The round's number."""
+        return self._place.number
+
+    def members(self, ranks: Collection[int]) -> list[Member]:
+        """The members that have *ranks*."""
+        return [self._place.record.members[rank] for rank in sorted(ranks)]
+
     def start(self) -> Pulse:
         if self._place.size > 1:
             self._thread.start()
         return self
 
-    def stop(self) -> None:
+    def stop(self) -> threading.Thread:
+        """Ends the thread soon; it is returned for who must wait for it."""
         self._stopped.set()
+        return self._thread
 
     def await_end(self) -> None:
         """From now on look out for the end of the exit barrier as well."""
@@ -82,7 +95,8 @@ class Pulse:
                 self._beat_on()
             except Exception as error:  # noqa: BLE001 - torch raises RuntimeErrors of its own; the store may be gone
                 if not self._stopped.is_set():
-                    logger.info("round %d: connection to rank 0's store lost: %s", self._place.number, _line(error))
+                    level = logging.INFO if self._number() <= self.number else logging.DEBUG
+                    logger.log(level, "round %d: connection to rank 0's store lost: %s", self.number, _line(error))
                     self._ask_root()
 
     @contextlib.contextmanager
@@ -154,10 +168,12 @@ class Pulse:
 
     def _report(self, ranks: set[int]) -> None:
         new = ranks - self.silent
-        if new and not self._stopped.is_set() and self._number() <= self._place.number:
-            for rank in sorted(new):
-                member = self._place.record.members[rank]
-                logger.info("round %d: rank %d (slot %d) is silent", self._place.number, rank, member.slot)
+        if new and not self._stopped.is_set():
+            level = (
+                logging.INFO if self._number() <= self.number else logging.DEBUG
+            )  # later it is mostly the next round
+            for member in self.members(new):
+                logger.log(level, "round %d: slot %d (%s) is silent", self.number, member.slot, member.nonce)
             self.silent |= new
             self._changed()
 

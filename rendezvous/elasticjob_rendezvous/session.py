@@ -12,14 +12,14 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from elasticjob_rendezvous import board, identity, kube, mirror, seat, signals, traindir
+from elasticjob_rendezvous import board, identity, kube, mirror, seat, signals, stores, traindir
 from elasticjob_rendezvous.round import agent, changing, lease
 from elasticjob_rendezvous.round.record import Member, Phase, Reason, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from elasticjob_rendezvous import meeting, pulse, settings, stores
+    from elasticjob_rendezvous import meeting, pulse, settings
 
 logger = logging.getLogger("elasticjob_rendezvous")
 
@@ -57,6 +57,10 @@ class Session:
         """Set whenever something was learned that a decision may rest on."""
         self.leaving = threading.Event()
         self.round: Round | None = None
+        self.signs: pulse.Pulse | None = None
+        """The pulse of the last round: listened to until the next one has begun."""
+        self.threads: list[threading.Thread] = []
+        """Those that were told to stop but may still be using a store."""
         self.left, self.why = 0, Reason.WORKERS_FAILED
         self.failure: lease.Failure | None = None
         """My workers' last failure, told with the next arrival."""
@@ -97,6 +101,13 @@ class Session:
     def news(self) -> dict[str, lease.Failure]:
         """What an arrival tells besides."""
         return {"failure": self.failure} if self.failure else {}
+
+    def silent(self) -> frozenset[Member]:
+        """Members of the last sealed round that are not heard any more."""
+        record = self.board.view.record
+        if self.signs is None or record is None or self.signs.number != record.sealed:
+            return frozenset()
+        return frozenset(self.signs.members(self.signs.silent))
 
     # The Leases
 
@@ -160,6 +171,14 @@ class Session:
         """
         self.announce()
         self.release()
+
+    def end(self) -> None:
+        """The process ends: its part in the job, and its threads."""
+        self.leave()
+        if self.signs is not None:
+            self.threads.append(self.signs.stop())
+        stores.join_threads(self.threads)
+        self.threads.clear()
 
     def announce(self) -> None:
         """Lets the job go on without this process, whose workers may still use their grace."""

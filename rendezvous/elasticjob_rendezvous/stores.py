@@ -9,6 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import os
 import socket
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_rendezvous.round import lease
@@ -30,8 +32,23 @@ _TERMINAL = "torchelastic/agent/terminal_state"
 """Prefix of the keys of torch's exit barrier (agent/server/api.py, unchanged from torch 2.0 to 2.15)."""
 
 
+JOIN_SECONDS = 2.0
+"""Seconds for all threads together to come back: several times their longest pause."""
+
 BARRIER_COMPLETE = f"{_TERMINAL}/last_member"
 """Set by the last agent that enters the exit barrier."""
+
+
+def join_threads(threads: list[threading.Thread]) -> None:
+    """Waits for threads that use a store and were told to stop.
+
+    A daemon thread that comes back from C++ while the interpreter is shutting down aborts the process: it would end
+    with SIGABRT after a success. One that hangs in a stopped server's operation does no harm, and is not waited for.
+    """
+    until = time.monotonic() + JOIN_SECONDS
+    for thread in threads:
+        if thread.is_alive():
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 def agent_prefix(number: int) -> str:

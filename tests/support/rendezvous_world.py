@@ -1,9 +1,9 @@
-"""A small world of agents and an operator that drives the project's own protocol functions through arbitrary orders.
+"""A small world of agents and an operator that drives the project's own protocol functions in any order.
 
-No copy of the protocol: what an agent does is what ``round/agent.py`` says, carried out here on objects in memory. What
-the world adds is everything that can go wrong between two steps: crashes, restarts in place, pods replaced beside an
+No copy of the protocol: what an agent does is what ``round/agent.py`` says, carried out here on objects in memory.
+What the world adds is all that can go wrong between two steps: crashes, restarts in place, pods replaced beside an
 unreachable one, stale views, stale lists, lost replies, false suspicions, plan changes, an API that is out of reach. A
-time-out is a free step where something real is behind it, else it costs a fault. Invariants are checked after each step.
+time-out is a free step where something real is behind it, else it costs a fault. Invariants are checked each time.
 """
 
 from __future__ import annotations
@@ -13,22 +13,18 @@ from typing import TYPE_CHECKING
 
 from elasticjob_rendezvous.round import agent, changing, lease
 from elasticjob_rendezvous.round.record import Member, Phase, Reason, Record, Result
+from support import rendezvous_invariants, rendezvous_operator
+from support.rendezvous_invariants import CHECKING, DONE, TRAINING, BrokenError
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-WAITING, CHECKING, TRAINING, DONE, ENDED, FAILED, CRASHED = (
-    "waiting checking training done ended failed crashed".split()
-)
+WAITING, ENDED, FAILED, CRASHED = "waiting", "ended", "failed", "crashed"
 ALIVE = (WAITING, CHECKING, TRAINING, DONE)
 _LEARNING = (" sees ", " lists ", " reads ")
 LONG = 1e9
 """Seconds: every stagger, last call and limit is over."""
-
-
-class BrokenError(AssertionError):
-    """An invariant does not hold."""
 
 
 @dataclasses.dataclass
@@ -159,23 +155,25 @@ class World:
         for slot in range(self.shape.slots):
             self._of_slot(slot, out)
         if self.shape.planned:
-            self._of_operator(out)
-        if self.record is not None and self._may("delete"):
+            over = self.record
+            for what, new, costs in rendezvous_operator.steps(self):
+                out.append((f"operator: {what}", lambda new=new: self.write(None, over, new), costs))  # type: ignore[misc]
+        if self.record is not None and self.may("delete"):
             out.append(("the ConfigMap is deleted", lambda: setattr(self, "record", None), True))
         return out
 
-    def _may(self, kind: str) -> bool:
+    def may(self, kind: str) -> bool:
         return self.faults > 0 and kind in self.shape.kinds
 
     def _of(self, p: Proc, out: list[tuple[str, Callable[[], object], bool]]) -> None:
         name = f"{p.nonce[-2:]}@{p.slot}"
-        if self._may("crash"):
+        if self.may("crash"):
             out.append((f"{name} crashes", lambda: self._end(p, CRASHED), True))
         if not p.api:
             out.append((f"{name} has the API again", lambda: setattr(p, "api", True), False))
             if p.state == TRAINING:
                 out.append((f"{name} fences itself", lambda: self._stop(p, left=True), False))
-        elif self._may("cut"):
+        elif self.may("cut"):
             out.append((f"{name} loses the API", lambda: setattr(p, "api", False), True))
         if p.api:
             fresh = self.record is not p.view and self.record is not None
@@ -193,7 +191,7 @@ class World:
         action = self.decide(p)
         if not isinstance(action, agent.Wait):
             out.append((f"{name}: {_short(action)}", lambda: self._act(p), False))
-            if isinstance(action, agent.Arrive | agent.Write) and self._may("lost"):
+            if isinstance(action, agent.Arrive | agent.Write) and self.may("lost"):
                 out.append((f"{name}: {_short(action)}, reply lost", lambda: self._act(p, lost=True), True))
 
     def _checking(self, p: Proc, name: str, out: list[tuple[str, Callable[[], object], bool]]) -> None:
@@ -216,7 +214,7 @@ class World:
         number, members = p.round, self.sealed[p.round]
         if p.lost or (p.view is not None and agent.over(p.view, self.me(p), number)):
             out.append((f"{name} stops its workers", lambda: self._stop(p), False))
-        if self._may("fail"):
+        if self.may("fail"):
             out.append((f"{name}: workers fail", lambda: self._stop(p, left=True), True))
         others = [q for q in self.procs if q.member in members and q is not p]
         with_me = all(
@@ -224,7 +222,7 @@ class World:
         )
         if with_me:
             some = any(q.state == DONE or (number, q.nonce) in self.finished for q in others)
-            if some or self._may("finish"):
+            if some or self.may("finish"):
                 out.append((f"{name} finishes {number}", lambda: setattr(p, "state", DONE), not some))
         heard = members[1:] if p.member == members[0] else members[:1]
         lost = [m for m in heard if not self._there(m, number)]
@@ -260,7 +258,7 @@ class World:
         members = self.sealed[p.round]
         wrongly = [] if lost else list(members[1:] if p.member == members[0] else members[:1])
         for silent, costs in ((lost, False), *(([m], True) for m in wrongly)):
-            if silent and (not costs or self._may("suspect")):
+            if silent and (not costs or self.may("suspect")):
                 verdict = agent.judged(view, self.me(p), silent, self.sightings())
                 if verdict is not None:
                     new = verdict.record
@@ -281,72 +279,13 @@ class World:
             elif not last.alive and (last.round, last.nonce) not in self.finished:
                 pod = f"pod-{slot}-{len(self.procs)}" if last.state != CRASHED else last.pod
                 out.append((f"slot {slot} starts again", lambda: self.born(slot, pod), not self.shape.planned))
-            elif not last.api and self._may("zombie"):
+            elif not last.api and self.may("zombie"):
                 out.append((f"slot {slot} is replaced", lambda: self.born(slot, f"pod-{slot}-{len(self.procs)}"), True))
         counts = record is None or agent.unknown(record) or record.sealed == found.finished
-        if self.shape.planned and holder is not None and self.dead(holder) and not (found.finished and counts):
-            if not holder.alive or any(q.alive and q is not holder for q in mine):
-                free = lease.SlotLease(slot, seen=found.seen)
-                out.append(
-                    (f"Lease {slot} is released", lambda: self.leases.update({slot: (version + 1, free)}), False)
-                )
-
-    def _of_operator(self, out: list[tuple[str, Callable[[], object], bool]]) -> None:
-        """The operator's part, as the protocol asks for it."""
-        r = self.record
-
-        def say(what: str, new: Record, *, costs: bool = False) -> None:
-            out.append((f"operator: {what}", lambda: self.write(None, r, new), costs))
-
-        leases = {slot: found for slot, (_, found) in self.leases.items()}
-        if r is None:
-            number = max(self.top, *(found.seen for found in leases.values())) + 1
-            new = changing.started("job", self.shape.plan, number=number, reason=Reason.STATE_LOST)
-            return say(f"re-creates the record as {number}", new)
-        if r.phase is Phase.CLOSED:
-            return None
-        if agent.unknown(r) and any(found.finished for found in leases.values()):
-            return say("state lost while finishing", changing.closed(r, Result.FAILED))
-        count = [m for m in r.members if m.slot in r.plan]
-        if count and all(leases[m.slot].nonce == m.nonce and leases[m.slot].finished == r.sealed for m in count):
-            return say("all have finished", changing.closed(r, Result.SUCCEEDED))
-        live = {p.slot for p in self.procs if p.alive and p.api and p.state != DONE}
-        gone = [m for m in r.members if not any(p.alive and p.member == m for p in self.procs)]
-        gone = [m for m in gone if (r.sealed, m.nonce) not in self.finished]
-        if r.phase is Phase.SEALED and gone:
-            absent = (r.plan - r.member_slots) | ({m.slot for m in gone} - live)
-            say("pod lost", changing.opened(r, Reason.POD_LOST, absent=absent & r.plan))
-        behind = [
-            m
-            for m in r.members
-            if (r.sealed, m.nonce) not in self.finished
-            and not any(p.member == m and p.state in (TRAINING, DONE, CHECKING) for p in self.procs)
-        ]
-        if r.phase is Phase.FINISHING and behind:
-            say("a member failed while others finished", changing.closed(r, Result.FAILED))
-            say("runs again", changing.opened(r, Reason.WORKERS_FAILED, absent=r.plan - r.member_slots))
-        for slot in sorted(r.plan):
-            holder = leases[slot].nonce
-            if r.phase is Phase.OPEN and slot not in r.absent and slot not in live and holder not in r.suspects:
-                say(f"does not wait for slot {slot}", changing.amended(r, absent=r.absent | {slot}))
-            waits = slot in live and holder and leases[slot].arrived == r.number + 1
-            if r.phase is Phase.SEALED and slot not in r.member_slots and waits:
-                absent = r.plan - r.member_slots - {slot}
-                say(f"slot {slot} waits", changing.opened(r, Reason.NODE_JOINED, absent=absent))
-        if r.phase is not Phase.FINISHING and self._may("plan"):
-            for slot in range(self.shape.slots):
-                if slot in r.plan and len(r.plan) > self.shape.low:
-                    plan = r.plan - {slot}
-                    absent = plan - r.member_slots
-                    new = changing.opened(r, Reason.RESIZED, plan=plan, absent=absent) if r.running else None
-                    say(f"slot {slot} goes", new or changing.amended(r, plan=plan), costs=True)
-                elif slot not in r.plan and len(r.plan) < self.shape.high:
-                    say(
-                        f"slot {slot} comes",
-                        changing.amended(r, plan=r.plan | {slot}, absent=r.absent | {slot}),
-                        costs=True,
-                    )
-        return None
+        replaced = holder is not None and (not holder.alive or any(q.alive and q is not holder for q in mine))
+        if self.shape.planned and holder and replaced and self.dead(holder) and not (found.finished and counts):
+            free = (version + 1, lease.SlotLease(slot, seen=found.seen))
+            out.append((f"Lease {slot} is released", lambda: self.leases.update({slot: free}), False))
 
     # What happens
 
@@ -362,12 +301,19 @@ class World:
                 own=self.sighting(p.own[1]) if p.own else None,
                 held=p.held,
                 left=p.left,
+                silent=self._silent(p),
                 leases=p.leases,
                 waited=LONG,
                 enough=LONG,
                 seen=p.view.number if p.view else 0,
             )
         )
+
+    def _silent(self, p: Proc) -> frozenset[Member]:
+        """Members of the last round, as far as this one was in it, whose process is gone."""
+        if p.view is None or p.round != p.view.sealed or p.member not in p.view.members:
+            return frozenset()
+        return frozenset(m for m in p.view.members if not any(q.alive and q.member == m for q in self.procs))
 
     def _act(self, p: Proc, *, lost: bool = False) -> None:
         action, before = self.decide(p), (p.own, p.view)
@@ -404,15 +350,10 @@ class World:
 
     def _stop(self, p: Proc, *, left: bool = False) -> None:
         r = p.view
-        if (
-            r is not None
-            and r.phase is Phase.CLOSED
-            and r.result is Result.SUCCEEDED
-            and p.member in r.members
-            and not left
-        ):
-            if r.sealed == p.round and not p.lost and (not self.shape.planned or p.slot in r.plan):
-                raise BrokenError("a member is stopped by the close of a success")
+        member = r is not None and p.member in r.members and r.sealed == p.round and not p.lost
+        succeeded = r is not None and r.phase is Phase.CLOSED and r.result is Result.SUCCEEDED
+        if member and succeeded and not left and (not self.shape.planned or (r and p.slot in r.plan)):
+            raise BrokenError("a member is stopped by the close of a success")
         p.state = WAITING
         if left:
             p.left = p.round
@@ -436,30 +377,8 @@ class World:
             p.recorded = True
             self.finished.add((p.round, p.nonce))
 
-    # What must hold
-
-    def check(self) -> None:
-        places: dict[tuple[int, int], str] = {}
-        for p in self.procs:
-            if p.state in (CHECKING, TRAINING):
-                if places.setdefault((p.round, p.slot), p.nonce) != p.nonce:
-                    raise BrokenError(f"two processes hold slot {p.slot} of round {p.round}")
-            if p.state == TRAINING and p.member not in self.sealed[p.round]:
-                raise BrokenError(f"{p.member} trains in round {p.round} without being a member")
-        full = []
-        for number, members in self.sealed.items():
-            if all(
-                any(p.member == m and p.state == TRAINING and p.round == number for p in self.procs) for m in members
-            ):
-                full.append(number)
-            done = all((number, m.nonce) in self.finished for m in members)
-            if done and any(p.state == TRAINING and p.round > number for p in self.procs):
-                raise BrokenError(f"finished work (round {number}) runs again")
-        if len(full) > 1:
-            raise BrokenError(f"two complete worlds train at once: rounds {full}")
-
     def step(self, chance: random.Random, *, fair: bool = False, news: float = 1.0) -> bool:
-        """One event. False when nothing can happen any more. *news* weighs learning something against doing something."""
+        """One event. False when nothing can happen any more. *news* weighs learning against doing."""
         events = [e for e in self.events() if not (fair and e[2])]
         if not events:
             return False
@@ -468,27 +387,8 @@ class World:
         self.log.append(label)
         self.faults -= costs
         effect()
-        self.check()
+        rendezvous_invariants.check(self)
         return True
-
-    @property
-    def settled(self) -> bool:
-        """Closed; or a complete world of all that live and are wanted; or too few live, and waiting is right."""
-        r, shape = self.record, self.shape
-        if r is None:
-            return not shape.planned and not any(p.alive for p in self.procs)
-        if r.phase is Phase.CLOSED:
-            return all(not p.alive for p in self.procs)
-        wanted = r.plan if shape.planned else set(range(shape.slots))
-        live = {p.slot for p in self.procs if p.alive and p.slot in wanted}
-        if len(live) < shape.low:
-            return True
-        whole = r.running and all(
-            (r.sealed, m.nonce) in self.finished
-            or any(p.member == m and p.round == r.sealed and p.state in (TRAINING, DONE) for p in self.procs)
-            for m in r.members
-        )
-        return whole and (live <= r.member_slots or len(r.members) >= shape.high or r.phase is Phase.FINISHING)
 
 
 def _short(action: agent.Action) -> str:

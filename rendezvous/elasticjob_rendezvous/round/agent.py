@@ -77,6 +77,8 @@ class Situation:
     """Since I arrived for the open round."""
     enough: float = 0.0
     """Standalone: since enough have arrived for it."""
+    silent: frozenset[Member] = frozenset()
+    """Members of the last sealed round that I was in whom I do not hear any more."""
     seen: int = 0
     """The highest number that I have seen myself."""
     stagger: float = 1.0
@@ -148,7 +150,7 @@ def decide(at: Situation) -> Action:  # noqa: PLR0911 - one return a rule
 def _holding(at: Situation, record: Record, own: SlotLease) -> Action:  # noqa: PLR0911 - one return a rule
     """The next action of who holds its slot."""
     me, number = at.me, record.number
-    member = Member(me.slot, me.nonce) in record.members
+    member = _member(me) in record.members
     left = record.running and at.left == number
     if record.phase is Phase.SEALED and left:
         return Write(opened(record, at.why, planned=me.planned), f"opens round {number + 1}: {at.why.value}")
@@ -214,8 +216,11 @@ def _seal(at: Situation, record: Record) -> Action:
             changing.sealed(record, members, here[members[0].slot].store),
             f"seals round {record.number} with {len(members)} nodes",
         )
-    if record.suspects and _without_suspects(at, record, here) < at.me.low:
+    if record.suspects and _without_suspects(at, record) < at.me.low:
         return Write(changing.amended(record, suspects=()), "forgives the suspects: too few without them")
+    silent = _also_silent(at, record, awaited - here.keys())
+    if silent:
+        return Write(changing.amended(record, suspects=record.suspects | silent), f"does not wait for {sorted(silent)}")
     gone = {slot for slot in awaited - here.keys() if at.leases[slot].dead and not at.leases[slot].lease.free}
     if at.me.planned and gone:
         return Write(
@@ -223,6 +228,15 @@ def _seal(at: Situation, record: Record) -> Action:
             f"does not wait for {sorted(gone)}: Lease stood still",
         )
     return Wait(look=True)
+
+
+def _also_silent(at: Situation, record: Record, missing: Collection[int]) -> set[str]:
+    """Whom the open round waits for in vain: members who fell silent after it was opened, if enough are left."""
+    found = {m.nonce for m in suspected(record, at.me, at.silent) if m.slot in missing and m != _member(at.me)}
+    wanted = at.leases or {}
+    found = {nonce for nonce in found if any(s.lease.nonce == nonce for s in wanted.values())} - record.suspects
+    enough = _without_suspects(at, dataclasses.replace(record, suspects=record.suspects | found)) >= at.me.low
+    return found if enough else set()
 
 
 def _turn(at: Situation, record: Record) -> float:
@@ -277,11 +291,11 @@ def _called(at: Situation, here: Mapping[int, SlotLease]) -> bool:
     return bool(at.record and at.record.members) and live <= here.keys()
 
 
-def _without_suspects(at: Situation, record: Record, here: Mapping[int, SlotLease]) -> int:
+def _without_suspects(at: Situation, record: Record) -> int:
     """How many the round could have if no suspect came back in."""
-    if not at.me.planned:
-        return len(here)
     leases = at.leases or {}
+    if not at.me.planned:
+        return len(arrived(at.me, record, leases))
     wanted = record.plan - record.absent
     return sum(1 for s in wanted if s not in leases or leases[s].lease.nonce not in record.suspects)
 
@@ -308,7 +322,7 @@ def ending(me: Process, record: Record, leases: Mapping[int, Sighting]) -> Write
         return None
     if record.phase is Phase.FINISHING:
         return Write(changing.closed(record, Result.FAILED), "closes: who had not finished is gone")
-    if record.phase is Phase.SEALED and Member(me.slot, me.nonce) not in record.members:
+    if record.phase is Phase.SEALED and _member(me) not in record.members:
         return Write(
             opened(record, Reason.POD_LOST, planned=False), f"opens round {record.number + 1}: no member lives"
         )
@@ -333,7 +347,7 @@ def over(record: Record, me: Process, number: int) -> bool:
     """Whether the workers of round *number* must stop. Not a member's when all has succeeded: they are about to end."""
     if record.phase is not Phase.CLOSED:
         return record.number > number
-    member = record.sealed == number and Member(me.slot, me.nonce) in record.members
+    member = record.sealed == number and _member(me) in record.members
     return not (record.result is Result.SUCCEEDED and member)
 
 
@@ -354,19 +368,27 @@ def judged(record: Record, me: Process, silent: Collection[Member], leases: Mapp
 
     Silent because finished is no fault. Who hears only a minority takes itself for the one that is cut off.
     """
-    suspects = {m for m in silent if m in record.members}
-    if record.phase is not Phase.SEALED or Member(me.slot, me.nonce) not in record.members or not suspects:
+    suspects = suspected(record, me, silent)
+    if record.phase is not Phase.SEALED or not suspects:
         return None
     if any(finished(m, record, leases) for m in record.members):
         return Write(changing.finishing(record), f"round {record.number} is finishing")
-    if record.members[0] == Member(me.slot, me.nonce):
-        if 2 * (len(record.members) - len(suspects)) < len(record.members):
-            suspects = {Member(me.slot, me.nonce)}
-    elif record.members[0] not in suspects:
-        return None
-    else:
-        suspects = {record.members[0]}
     return Write(
         opened(record, Reason.PEER_SILENT, planned=me.planned, suspects={m.nonce for m in suspects}),
         f"opens round {record.number + 1} without {', '.join(str(m) for m in sorted(suspects, key=lambda m: m.slot))}",
     )
+
+
+def suspected(record: Record, me: Process, silent: Collection[Member]) -> set[Member]:
+    """Whom I may take for lost: rank 0 anyone, the others rank 0; and who hears only a minority itself alone."""
+    suspects = {m for m in silent if m in record.members}
+    if _member(me) not in record.members:
+        return set()
+    if record.members[0] != _member(me):
+        return suspects & {record.members[0]}
+    heard = len(record.members) - len(suspects)
+    return suspects if 2 * heard >= len(record.members) else {_member(me)}
+
+
+def _member(me: Process) -> Member:
+    return Member(me.slot, me.nonce)
