@@ -39,6 +39,18 @@ def await_api(site: parts.Parts) -> None:
     )
 
 
+def start_names(site: parts.Parts) -> None:
+    """Start the name server for pods, and wait until it knows the names."""
+    machine, name = site.control.machine, control_plane.NAMES
+    machine.start(*site.control.command(name))
+    waiting.until(
+        "the name server",
+        lambda: "answering" in (machine.logs / name).read_text(),
+        seconds=READY_SECONDS,
+        check=lambda: machine.require(name),
+    )
+
+
 def start_nodes(site: parts.Parts, names: Iterable[str], *, gpus: int) -> None:
     """Start nodes side by side, each with the cluster's images, and return when all are Ready."""
     chosen = [site.node(name) for name in names]

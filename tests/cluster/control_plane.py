@@ -10,6 +10,7 @@ from pathlib import Path
 from cluster import addresses, kubeconfigs, machines, pki, tools
 
 SERVERS = ("etcd", "kube-apiserver")
+NAMES = "dns"
 CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 
 # Metadata shows who asked for what and what was answered, which is all that the tests ask; requests are logged once.
@@ -39,8 +40,9 @@ class ControlPlane:
         """Write certificates, kubeconfigs and the audit policy."""
         self.authority.issue("kube-apiserver", pki.api_server(self.own))
         self.authority.issue("to-kubelets", pki.TO_KUBELETS)
-        for identity in (pki.CONTROLLERS, pki.SCHEDULER):
-            file = identity.name.removeprefix("system:")
+        # The name server reads what kube-proxy reads, Services and their endpoints, and so speaks as one.
+        users = {"kube-controller-manager": pki.CONTROLLERS, "kube-scheduler": pki.SCHEDULER, NAMES: pki.PROXY}
+        for file, identity in users.items():
             pair = self.authority.issue(file, identity)
             kubeconfigs.write(
                 self.machine.home / f"{file}.kubeconfig",
@@ -53,6 +55,8 @@ class ControlPlane:
 
     def command(self, component: str) -> list[str]:
         """The whole command line of one component."""
+        if component == NAMES:
+            return [str(tools.path("dns")), f"{self.machine.home}/dns.kubeconfig", f"{self.own.control_plane}:53"]
         flags = {
             "etcd": self._etcd,
             "kube-apiserver": self._api_server,

@@ -64,6 +64,7 @@ class LocalCluster(clusters.Cluster):
             names = [addresses.node_name(number) for number in range(1, nodes + 1)]
             folder.stock.symlink_to(stocks.stocked([pause.image(), *images]))
             with progress.step(f"starting {nodes} nodes"):
+                bringing_up.start_names(site)
                 bringing_up.start_nodes(site, names, gpus=gpus_per_node)
         return cls(site)
 

@@ -24,9 +24,6 @@ def build_bridge(control: machines.Machine, own: addresses.Addresses) -> None:
         *(_pod_route(own, number) for number in range(1, addresses.MAX_NODES + 1)),
     )
     control.shell("echo 1 > /proc/sys/net/ipv4/ip_forward")
-    # There is no DNS, and whoever asks for a name is to learn that at once: Linux would answer only one in a second so,
-    # and every other look-up would take its five seconds.
-    control.shell("echo 0 > /proc/sys/net/ipv4/icmp_ratelimit")
     remove_host_link(own)
     running.run("ip", "link", "add", own.host_link, "type", "veth", "peer", "name", "host", "netns", str(control.pid()))
     running.run("ip", "addr", "add", f"{own.host}/24", "dev", own.host_link)

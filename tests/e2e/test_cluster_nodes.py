@@ -39,13 +39,21 @@ print(json.load(urllib.request.urlopen(request, context=context, timeout=10))["s
 """
 
 LOOK_UP = """
-import socket, time
+import socket, sys, time
 began = time.monotonic()
 try:
-    socket.getaddrinfo("no-such-host.invalid", 80)
-except OSError:
-    print(time.monotonic() - began)
+    found = socket.getaddrinfo(sys.argv[1], 80, proto=socket.IPPROTO_TCP)[0][4][0]
+except socket.gaierror as error:
+    found = next(name for name in ("EAI_NONAME", "EAI_AGAIN", "EAI_FAIL") if getattr(socket, name) == error.errno)
+print(found, time.monotonic() - began)
 """
+
+HEADLESS = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "headless", "namespace": NAMESPACE},
+    "spec": {"clusterIP": "None", "selector": {"app": "pods"}, "ports": [{"port": 8000}]},
+}
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +100,8 @@ def pod(node: str) -> dict[str, Any]:
         "metadata": {"name": f"on-{node}", "namespace": NAMESPACE, "labels": {"app": "pods"}},
         "spec": {
             "containers": [container],
+            "hostname": f"on-{node}",
+            "subdomain": "headless",
             "nodeSelector": {"kubernetes.io/hostname": node},
             "securityContext": POD_SECURITY,
             "terminationGracePeriodSeconds": 0,
@@ -178,8 +188,29 @@ def test_logs_are_shown(local: LocalCluster) -> None:
 
 
 def test_a_name_that_nobody_has_is_refused_at_once(local: LocalCluster) -> None:
-    """Programs that look their own or others' names up must not stand still for the resolver's time-outs."""
-    assert float(run_in(local, "node-1", "python3", "-c", LOOK_UP)) < 2
+    """Programs that look up names must not stand still for the resolver's time-outs."""
+    said, seconds = run_in(local, "node-1", "python3", "-c", LOOK_UP, "no-such-host.invalid").split()
+
+    assert said == "EAI_NONAME"
+    assert float(seconds) < 2
+
+
+def test_a_service_is_found_by_its_name(local: LocalCluster) -> None:
+    service = json.loads(local.kubectl("get", "service", "kubernetes", "--output=json"))
+
+    said, _ = run_in(local, "node-1", "python3", "-c", LOOK_UP, "kubernetes.default").split()
+
+    assert said == service["spec"]["clusterIP"]
+
+
+def test_a_pod_is_found_by_its_name_in_a_headless_service(local: LocalCluster) -> None:
+    local.kubectl("apply", "--filename=-", input=json.dumps(HEADLESS))
+    address = field(local, "pod/on-node-3", "{.status.podIP}")
+
+    def found() -> str:
+        return run_in(local, "node-1", "python3", "-c", LOOK_UP, "on-node-3.headless").split()[0]
+
+    waiting.until("the pod's name to be known", lambda: found() == address, seconds=SECONDS, interval=0.5)
 
 
 def test_a_node_that_is_killed_is_lost_and_comes_back_when_it_is_switched_on(local: LocalCluster) -> None:
