@@ -38,17 +38,25 @@ class Recipe:
 
     @property
     def tag(self) -> str:
-        """A hash of everything that goes into the image."""
-        return caching.key([self.base.tag, *_contents(REPOSITORY, (self.dockerfile, *self._paths()))])
+        """A hash of everything that goes into the image, as it is now."""
+        return self._tag(self.base.tag, REPOSITORY)
 
     def ensure(self) -> str:
         """Have the image in the store, and return its tag there."""
         tag, store = self.tag, layouts.store()
-        with caching.lock(store.path / f".{self.name}.lock"):
+        if store.find(tag):
+            return tag
+        with (
+            caching.lock(store.path / f".{self.name}.lock"),
+            tempfile.TemporaryDirectory(prefix="elasticjob-") as folder,
+        ):
+            base, sources = self.base.ensure(), Path(folder, "sources")
+            _stage(REPOSITORY, self._inputs(), sources)
+            # Of what is built, not of what is in the repository by now: somebody may be editing it.
+            tag = self._tag(base, sources)
             if not store.find(tag):
-                base = self.base.ensure()
                 with progress.step(f"building the {self.name} image"):
-                    self._build(store, base, tag)
+                    self._build(base, sources, tag)
         return tag
 
     def image(self) -> layouts.Image:
@@ -64,27 +72,24 @@ class Recipe:
         own = ["docker", "build", f"--file={self.dockerfile}", f"--tag={self.reference}", self.context]
         return [*self.base.docker_builds(), own] if isinstance(self.base, Recipe) else [own]
 
-    def _paths(self) -> list[str]:
-        return [str(Path(self.context, source)) for source in self.sources]
+    def _inputs(self) -> list[str]:
+        return [self.dockerfile, *(str(Path(self.context, source)) for source in self.sources)]
 
-    def _build(self, store: layouts.Layout, base: str, tag: str) -> None:
-        with tempfile.TemporaryDirectory(prefix="elasticjob-") as folder:
-            context = Path(folder, "context")
-            _stage(REPOSITORY / self.context, self.sources, context)
-            volumes = [f"--volume={mount}" for mount in pip_settings.mounts(Path(folder, "pip.conf"))]
-            parent = buildah("pull", "--quiet", f"oci:{store.path.name}:{base}").split()[-1]
-            buildah(
-                "build",
-                "--isolation=chroot",
-                "--layers",
-                "--pull=false",
-                f"--build-arg=BASE={parent}",
-                f"--file={REPOSITORY / self.dockerfile}",
-                f"--tag={tag}",
-                *volumes,
-                context,
-            )
-            buildah("push", "--disable-compression", f"localhost/{tag}", f"oci:{store.path.name}:{tag}")
+    def _tag(self, base: str, root: Path) -> str:
+        return caching.key([base, *_contents(root, self._inputs())])
+
+    def _build(self, base: str, sources: Path, tag: str) -> None:
+        store = layouts.store().path.name
+        parent = buildah("pull", "--quiet", f"oci:{store}:{base}").split()[-1]
+        volumes = [f"--volume={mount}" for mount in pip_settings.mounts(sources.with_name("pip.conf"))]
+        where: tuple[str | Path, ...] = (
+            f"--file={sources / self.dockerfile}",
+            f"--tag={tag}",
+            *volumes,
+            sources / self.context,
+        )
+        buildah("build", "--isolation=chroot", "--layers", "--pull=false", f"--build-arg=BASE={parent}", *where)
+        buildah("push", "--disable-compression", f"localhost/{tag}", f"oci:{store}:{tag}")
 
 
 def buildah(*arguments: str | Path) -> str:
