@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORKER = pathlib.Path(__file__).with_name("rendezvous_worker.py")
+LIGHT_WORKER = pathlib.Path(__file__).with_name("rendezvous_light_worker.py")
 PATIENCE = 60.0
 """Seconds for anything that should come to pass: torch alone takes ten to start on a busy machine."""
 
@@ -155,8 +156,8 @@ class Agent:
 class Agents:
     """Starts agents of one job and leaves none behind."""
 
-    def __init__(self, job: Job, folder: pathlib.Path) -> None:
-        self.job, self.folder = job, folder
+    def __init__(self, job: Job, folder: pathlib.Path, worker: pathlib.Path = WORKER) -> None:
+        self.job, self.folder, self.worker = job, folder, worker
         self.orders = folder / "orders"
         self.orders.mkdir()
         self._all: list[Agent] = []
@@ -188,7 +189,7 @@ class Agents:
             *("--rdzv-backend", "kubernetes", "--rdzv-endpoint", self.job.name, "--rdzv-id", self.job.uid),
             *("--local-addr", "127.0.0.1", "--max-restarts", str(restarts), "--shutdown-timeout", "10"),
             *("--rdzv-conf", f"kubeconfig={kubeconfig or self.job.kubeconfig}" + (f",{conf}" if conf else "")),
-            *(str(WORKER), str(self.orders)),
+            *(str(self.worker), str(self.orders)),
         ]
         with log.open("wb") as out:
             process = subprocess.Popen(command, env=settings, stdout=out, stderr=subprocess.STDOUT)

@@ -57,7 +57,7 @@ def agents(job: rendezvous_jobs.Job, tmp_path: pathlib.Path) -> Iterator[rendezv
 
 @pytest.fixture
 def fake_agents(fake_job: rendezvous_jobs.Job, tmp_path: pathlib.Path) -> Iterator[rendezvous_jobs.Agents]:
-    """Agents of a job in the fake API server."""
-    started = rendezvous_jobs.Agents(fake_job, tmp_path)
+    """Agents of a job in the fake API server, with workers that need no torch."""
+    started = rendezvous_jobs.Agents(fake_job, tmp_path, rendezvous_jobs.LIGHT_WORKER)
     yield started
     started.close()
