@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster import LocalCluster, errors, folders, machines, processes, running, waiting
+from cluster import LocalCluster, errors, folders, machines, processes, providers, running, storage, waiting
 
 TESTS = Path(__file__).parents[1]
 
@@ -143,6 +143,33 @@ def test_a_running_cluster_is_found_by_its_name(cluster: LocalCluster) -> None:
     assert LocalCluster.attach(cluster.name).kubeconfig == cluster.kubeconfig
     with pytest.raises(errors.ClusterError, match="no cluster 'never-there' is running"):
         LocalCluster.attach("never-there")
+
+
+def test_a_cluster_that_is_there_already_is_used_as_it_is(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER", "current")
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    current = providers.chosen().up("any", nodes=3, gpus=2)
+
+    current.kubectl("create", "configmap", "in-the-current-one")
+
+    assert "in-the-current-one" in cluster.kubectl("get", "configmaps")
+    with pytest.raises(errors.ClusterError, match="no storage class elasticjob-shared"):
+        current.shared_storage()
+    current.down()
+    assert cluster.kubectl("get", "--raw=/readyz") == "ok"
+
+
+def test_shared_storage_can_be_asked_for_again_and_is_empty_then(cluster: LocalCluster) -> None:
+    cluster.shared_storage()
+    first = folders.of(cluster.name).shared / "1"
+    (first / "checkpoint").touch()
+
+    cluster.shared_storage()
+
+    assert list(first.iterdir()) == []
+    assert cluster.kubectl("get", "persistentvolumes", "--output=name").count("elasticjob-shared") == storage.VOLUMES
 
 
 def test_down_leaves_nothing() -> None:

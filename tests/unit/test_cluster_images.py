@@ -139,6 +139,29 @@ def test_a_changed_trainer_changes_what_is_built_on_it(repository: Path) -> None
     assert building.DIGITS.tag != before
 
 
+def test_an_image_is_named_after_what_was_built_though_it_was_edited_meanwhile(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, store: layouts.Layout
+) -> None:
+    built: list[tuple[str, str]] = []
+
+    def edit_meanwhile(base: bases.Base) -> str:
+        (repository / "rendezvous/package/module.py").write_text("edited")
+        return base.tag
+
+    def build(recipe: building.Recipe, base: str, sources: Path, tag: str) -> None:
+        built.append((tag, (sources / "rendezvous/package/module.py").read_text()))
+
+    monkeypatch.setattr(layouts, "store", lambda: store)
+    monkeypatch.setattr(bases.Base, "ensure", edit_meanwhile)
+    monkeypatch.setattr(building.Recipe, "_build", build)
+    before = building.TRAINER.tag
+
+    tag = building.TRAINER.ensure()
+
+    assert built == [(tag, "edited")]
+    assert tag == building.TRAINER.tag != before
+
+
 def test_an_example_that_is_not_there_is_not_built(repository: Path) -> None:
     assert building.DIGITS not in building.recipes()
     (repository / "examples/digits").mkdir(parents=True)
