@@ -1,4 +1,4 @@
-"""Builders for what the operator's decisions are given: a job, its pods, Leases and round, in as few words as can be."""
+"""Builders for what the operator's decisions are given: a job, its pods, Leases and round, in few words."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping

@@ -25,7 +25,7 @@ def record(observed: Observed, spec: Spec) -> Record:
     seen = observed.highest_seen
     if seen == 0 and not observed.round.error:
         return changing.started(job.uid, plan)
-    fresh = changing.started(job.uid, plan, number=seen + 1, reason=Reason.STATE_LOST)
+    fresh = changing.started(job.uid, plan, number=max(seen, 1) + 1, reason=Reason.STATE_LOST)
     fresh = dataclasses.replace(
         fresh,
         absent=frozenset(slot for slot in plan if slot not in observed.live),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from cluster import LocalCluster, tools
 from support.operator_cluster import CHART, SYSTEM
 
@@ -32,7 +33,7 @@ def test_values_that_it_does_not_know_are_refused(flag: str) -> None:
     done = helm("template", "elasticjob", str(CHART), "--set", flag)
 
     assert done.returncode != 0
-    assert flag.split("=")[0].split(".")[-1] in done.stderr
+    assert flag.split("=", maxsplit=1)[0].rsplit(".", maxsplit=1)[-1] in done.stderr
 
 
 def test_one_cluster_role_or_a_role_in_each_watched_namespace() -> None:

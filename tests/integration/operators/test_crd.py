@@ -5,6 +5,7 @@ import pathlib
 from typing import Any
 
 import pytest
+
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors
@@ -163,6 +164,6 @@ def test_kubectl_applies_scales_explains_and_shows_it(control_plane: LocalCluste
 
     assert control_plane.kubectl("get", "ml", "shown", "-o", "jsonpath={.spec.nodes}") == "3"
     columns = control_plane.kubectl("get", "ej", "shown").split("\n")[0].split()
-    assert columns == "NAME STATE NODES WANTED MIN MAX ROUND FAILURES STEP REASON AGE".split()
+    assert columns == ["NAME", "STATE", "NODES", "WANTED", "MIN", "MAX", "ROUND", "FAILURES", "STEP", "REASON", "AGE"]
     assert "kubectl scale" in control_plane.kubectl("explain", "elasticjob.spec.nodes")
     control_plane.kubectl("delete", "ej", "shown")

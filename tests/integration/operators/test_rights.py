@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
+
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors
