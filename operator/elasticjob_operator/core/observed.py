@@ -85,6 +85,12 @@ class Observed:
             m for m in record.members if not self.holder_lives(m.slot) and not self.has_finished(m, record.sealed)
         )
 
+    def ending(self, member: Member) -> bool:
+        """Whether the member still runs, in a pod that is being deleted."""
+        lease = self.lease(member.slot)
+        pod = self.by_uid.get(lease.pod)
+        return lease.nonce == member.nonce and pod is not None and pod.deleting and not pod.terminal
+
     def parked(self, record: Record) -> frozenset[int]:
         """Planned slots outside of the sealed round whose processes wait for the next one."""
         return frozenset(

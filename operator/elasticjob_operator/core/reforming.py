@@ -17,11 +17,21 @@ def step(situation: Situation) -> Step | None:
     if not record.running:
         return None
     lost = observed.lost(record)
-    if lost:
+    if lost and not (_too_few(situation, lost) and any(map(observed.ending, lost))):
         return Step(_opened(situation, Reason.POD_LOST, lost))
     if record.phase is Phase.FINISHING and any(stopped(observed, record)):
         return Step(_opened(situation, Reason.WORKERS_FAILED, ()))
     return None
+
+
+def _too_few(situation: Situation, lost: tuple[Member, ...]) -> bool:
+    """Whether nobody could form a round without the lost ones: neither the other members nor who is parked.
+
+    Then a member whose pod is only being deleted trains on until it ends. In another round agents would forgive it,
+    rather than fall below the minimum; it would be lost again at once, and so on for as long as it lives.
+    """
+    record, observed = situation.record, situation.observed
+    return len(record.members) - len(lost) + len(observed.parked(record)) < situation.spec.min_nodes
 
 
 def stopped(observed: Observed, record: Record) -> Iterator[Member]:

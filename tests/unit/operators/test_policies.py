@@ -74,6 +74,22 @@ def test_a_member_whose_living_successor_holds_the_slot_asks_for_itself() -> Non
     assert reforming.step(at(running(leases=leases))) is None
 
 
+def test_the_last_that_can_train_does_so_until_it_ends() -> None:
+    """Or it would be forgiven in the next round, lost again at once, and a storm of rounds would last as long as it."""
+    alone = a_round(number=3, members=(0,))
+    leases = [held(0, arrived=3), dataclasses.replace(held(1), pod="", nonce="", arrived=0)]
+    ending, new = a_pod(0, deleting=True), a_pod(1, 1, phase="Pending", ready=False, started=False)
+    assert reforming.step(at(running(record=alone, leases=leases, having=[ending, new]))) is None
+
+    gone = reforming.step(at(running(record=alone, leases=leases, having=[a_pod(0, phase="Failed"), new])))
+    assert gone is not None
+    parked = [held(0, arrived=3), held(1, 1, arrived=4)]
+    taken_over = reforming.step(at(running(record=alone, leases=parked, having=[ending, a_pod(1, 1)])))
+    assert taken_over is not None
+    assert taken_over.record is not None
+    assert taken_over.record.suspects == {alone.members[0].nonce}
+
+
 def test_who_is_being_deleted_must_not_become_a_member_again() -> None:
     step = reforming.step(at(running(having=[a_pod(0), a_pod(1, deleting=True)])))
 
@@ -85,7 +101,7 @@ def test_who_is_being_deleted_must_not_become_a_member_again() -> None:
 def test_suspects_are_not_named_where_too_few_would_be_left() -> None:
     job = a_job(nodes=2, minNodes=2, known=known_of(a_round()))
 
-    step = reforming.step(at(running(job=job, having=[a_pod(0), a_pod(1, deleting=True)])))
+    step = reforming.step(at(running(job=job, having=[a_pod(0), a_pod(1, phase="Failed")])))
 
     assert step is not None
     assert step.record is not None
