@@ -141,5 +141,5 @@ class Reporter:
             self._once(number, "trained", text=text, at=one.trained)
         if one.last_step > one.first_step:
             loss = "unknown" if one.loss is None else f"{one.loss:.3f}"
-            text = f"step {one.last_step} on {one.size} nodes, loss {loss}"
+            text = f"step {one.last_step} on {one.size} node{'s' * (one.size > 1)}, loss {loss}"
             self._once(number, one.last_step, text=text, at=time.monotonic(), style=DIM)

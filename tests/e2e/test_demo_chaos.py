@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 ACTS = int(os.environ.get("CHAOS_ACTS", "6"))
 """Few, because the whole suite is to be quick; more for who hunts: CHAOS_ACTS=60 CHAOS_SEED=7."""
 
+ROUNDS_PER_ACT = 3
+"""One without who was lost, one with its successor, one for what that interrupted; more would be a storm."""
+
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 
 
@@ -32,6 +35,7 @@ def test_each_image_is_trained_once_an_epoch_whatever_happens(scene: Scene) -> N
     logs = [scene.run("logs", pod) for pod in scene.pods]
     [log] = [log for log in logs if "result: {" in log]
     checks.learned(checks.result_of(log))
+    assert len(scene.view.history.rounds) <= ROUNDS_PER_ACT * (ACTS + 3)  # its start, the last resize, its end
     print(chaos.done)
 
 

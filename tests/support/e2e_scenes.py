@@ -35,7 +35,8 @@ def scene(cluster: Cluster, namespace: str) -> Iterator[Scene]:
 
 def kill_workers(scene: Scene, pod: str) -> None:
     """End the worker processes of *pod*, as the kernel's out-of-memory killer would."""
-    scene.run("exec", pod, "--", "python3", "-c", KILL_WORKERS)
+    scene.tell(f"the workers of {pod} are killed")
+    scene.kubectl("--namespace", scene.view.namespace, "exec", pod, "--", "python3", "-c", KILL_WORKERS)
 
 
 def finish(scene: Scene) -> dict[str, Any]:
