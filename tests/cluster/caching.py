@@ -37,6 +37,19 @@ def lock(path: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def lock_if_free(path: Path) -> Iterator[bool]:
+    """Hold the lock if nobody else does; whether it is held is what the block is told."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
 def made(path: Path, make: Callable[[Path], None]) -> Path:
     """Return `path`, and have it made if it is not there: `make` fills a temporary path, which is then renamed."""
     if path.exists():

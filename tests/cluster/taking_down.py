@@ -4,6 +4,7 @@ It needs to know only the name, and works on whatever state a crash has left.
 """
 
 from cluster import addresses, caching, cgroups, folders, machines, wiring
+from cluster.images import stocks
 
 
 def take_down(name: str) -> None:
@@ -15,3 +16,4 @@ def take_down(name: str) -> None:
     if index is not None:
         wiring.remove_host_link(addresses.Addresses(index))
     caching.remove(folder.path)
+    stocks.clear_abandoned()

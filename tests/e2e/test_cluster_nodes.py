@@ -4,6 +4,10 @@ Only pods of the operator's image are started, as the smallest with Python in it
 """
 
 import json
+import os
+import subprocess
+import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,7 @@ from typing import Any
 import pytest
 
 from cluster import ClusterError, LocalCluster, waiting
-from cluster.images import building, layouts, pause
+from cluster.images import building, layouts, pause, stocks
 
 GPUS = 2
 SECONDS = 90
@@ -264,6 +268,25 @@ def test_an_image_is_imported_while_the_cluster_runs(local: LocalCluster, tmp_pa
         local.kubectl("apply", "--filename=-", input=json.dumps(imported))
     names = ["pod/imported-node-1", "pod/imported-node-2"]
     local.kubectl("wait", f"--namespace={NAMESPACE}", "--for=condition=Ready", f"--timeout={SECONDS}s", *names)
+
+
+def test_a_launcher_killed_while_it_unpacks_images_leaves_nothing_that_the_next_does_not_clear() -> None:
+    importer = stocks._importer()
+    script = f"""
+from cluster.images import layouts, pause, stocks
+stocks.stocked([layouts.Image("docker.io/elasticjob/never:{uuid.uuid4()}", pause.image().manifest)])
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL) as launcher:
+        waiting.until("the importer", lambda: importer.running, seconds=60, interval=0.001)
+        launcher.kill()
+    assert importer.running
+
+    LocalCluster.stop("never-there")
+
+    assert not importer.running
+    assert not importer.home.exists()
+    assert list(Path("/sys/fs/cgroup").rglob(importer.group)) == []
 
 
 def test_one_of_the_projects_images_is_loaded_by_the_name_that_pods_use(local: LocalCluster) -> None:

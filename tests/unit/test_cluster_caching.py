@@ -80,3 +80,10 @@ def test_removing_takes_files_folders_and_links_but_not_what_a_link_names(tmp_pa
         caching.remove(tmp_path / name)
 
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_lock_that_somebody_holds_is_not_waited_for_by_who_only_asks(tmp_path: Path) -> None:
+    with caching.lock_if_free(tmp_path / "lock") as first, caching.lock_if_free(tmp_path / "lock") as second:
+        assert (first, second) == (True, False)
+    with caching.lock_if_free(tmp_path / "lock") as third:
+        assert third

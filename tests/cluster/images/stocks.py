@@ -15,7 +15,6 @@ from cluster.images import layouts
 
 KEEP = 3
 WORTH_BYTES = 50_000_000
-STOP_SECONDS = 20
 _LAYERS = "io.containerd.snapshotter.v1.overlayfs/snapshots"
 _BLOBS = "io.containerd.content.v1.content/blobs"
 
@@ -54,23 +53,37 @@ def _make(draft: Path, images: Collection[layouts.Image]) -> None:
         _import(draft, images)
 
 
+def clear_abandoned() -> None:
+    """Clear away what a process that was killed while it made a stock has left; one that is at work is left alone."""
+    with caching.lock_if_free(_root() / ".lock") as ours:
+        if ours:
+            _clear(_importer())
+
+
 def _import(root: Path, images: Collection[layouts.Image]) -> None:
     """Run a containerd on the root, in a machine of its own, for as long as it takes to import the images."""
-    home = caching.root() / "importer"
-    machine = machines.Machine(home, f"elasticjob-{caching.key([str(home)])}")
-    machine.kill()
-    caching.remove(home)
+    machine = _importer()
+    _clear(machine)
     machine.boot()
     try:
-        config = home / "containerd.toml"
-        config.write_text(containerd.configuration(root=root, pod_network=home / "cni"))
+        config = machine.home / "containerd.toml"
+        config.write_text(containerd.configuration(root=root, pod_network=machine.home / "cni"))
         containerd.start(machine, config)
         give(machine, root, images)
         machine.stop("containerd")
     finally:
-        machine.kill()
-        cgroups.remove(machine.group)
-        caching.remove(home)
+        _clear(machine)
+
+
+def _importer() -> machines.Machine:
+    home = caching.root() / "importer"
+    return machines.Machine(home, f"elasticjob-{caching.key([str(home)])}")
+
+
+def _clear(machine: machines.Machine) -> None:
+    machine.kill()
+    cgroups.remove(machine.group)
+    caching.remove(machine.home)
 
 
 def _copy_small_files(source: Path, target: Path) -> None:
