@@ -53,8 +53,7 @@ def parse(job: str, data: Mapping[str, Any]) -> Pod | None:
     if place is None:
         return None
     conditions = {c.get("type"): c for c in status.get("conditions") or ()}
-    trainer = _trainer(data)
-    ended = ((trainer.get("state") or {}).get("terminated")) or {}
+    ended = _ended(data)
     trouble, message = _trouble(status, conditions)
     return Pod(
         name=meta["name"],
@@ -70,7 +69,7 @@ def parse(job: str, data: Mapping[str, Any]) -> Pod | None:
         disrupted="DisruptionTarget" in conditions or status.get("reason") in _DISRUPTED,
         exit_code=ended.get("exitCode"),
         trouble=trouble,
-        message=message or ended.get("message") or status.get("message") or "",
+        message=message or ended.get("message") or status.get("message") or _why(ended),
     )
 
 
@@ -79,11 +78,21 @@ def trainer(containers: list[Mapping[str, Any]]) -> int:
     return next((i for i, c in enumerate(containers) if c.get("name") == names.TRAINER), 0)
 
 
-def _trainer(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _ended(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How the trainer has ended; if it has not, how another container failed (an init container, say)."""
     containers = (data.get("spec") or {}).get("containers") or [{}]
     name = containers[trainer(containers)].get("name")
-    statuses: list[Mapping[str, Any]] = (data.get("status") or {}).get("containerStatuses") or []
-    return next((s for s in statuses if s.get("name") == name), {})
+    status = data.get("status") or {}
+    statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    ends = {s.get("name"): (s.get("state") or {}).get("terminated") or {} for s in statuses}
+    failed = next((end for end in ends.values() if end.get("exitCode")), {})
+    return ends.get(name) or failed
+
+
+def _why(ended: Mapping[str, Any]) -> str:
+    """The kubelet's word, where it says more than that there was an error: ``OOMKilled``."""
+    reason = str(ended.get("reason") or "")
+    return "" if reason in ("Error", "Completed") else reason
 
 
 def _trouble(status: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[str, str]:

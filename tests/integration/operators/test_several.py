@@ -5,6 +5,7 @@ import pathlib
 from typing import Any
 
 import pytest
+
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
 from support.operator_cluster import SYSTEM, Operator, kubeconfig_of
