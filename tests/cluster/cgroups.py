@@ -6,6 +6,7 @@ this has not been tried.
 """
 
 import contextlib
+import os
 import shlex
 from pathlib import Path
 
@@ -30,8 +31,15 @@ def create(group: str) -> list[Path]:
 
 def remove(group: str) -> None:
     """Remove the group's cgroups, wherever they are, once their processes are gone, which the kernel notices late."""
-    for folder in list(_ROOT.rglob(group)):
+    for folder in existing(group):
         waiting.until(f"cgroup {folder} to be empty", lambda: _removed(folder), seconds=REMOVE_SECONDS)  # noqa: B023
+
+
+def existing(group: str) -> list[Path]:
+    """The group's cgroups in all trees. Others come and go meanwhile, so only a walk that minds no error will do."""
+    first, *rest = group.split("/")
+    found = [Path(path, first, *rest) for path, names, _ in os.walk(_ROOT) if first in names]
+    return [folder for folder in found if folder.is_dir()]
 
 
 def joining(group: str, command: list[str]) -> list[str]:
@@ -70,8 +78,7 @@ def _make(folder: Path) -> None:
 
 
 def _removed(folder: Path) -> bool:
-    below = [path for path in folder.rglob("*") if path.is_dir()]
-    for path in [*sorted(below, reverse=True), folder]:
+    for path, _, _ in os.walk(folder, topdown=False):
         with contextlib.suppress(OSError):  # it holds a process that is about to end
-            path.rmdir()
+            Path(path).rmdir()
     return not folder.exists()

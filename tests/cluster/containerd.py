@@ -16,12 +16,17 @@ IMPORT_SECONDS = 300
 
 # In namespaces of our own there is no AppArmor to set up, OOM scores cannot be lowered, and containers get no cgroup of
 # their own: several kubelets share one kernel, and would fight over one cgroup tree.
+# Garbage is collected when an image is removed, and never by the way: when a name passes to a newer image, what was the
+# older one's is garbage, and would be taken from under the newer one that is just being unpacked on top of it.
 CONFIG = """\
 version = 2
 root = "{root}"
 state = "/run/containerd"
 [grpc]
   address = "{socket}"
+[plugins."io.containerd.gc.v1.scheduler"]
+  mutation_threshold = 0
+  startup_delay = "24h"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{pause}"
   disable_cgroup = true
@@ -49,6 +54,13 @@ def start(machine: machines.Machine, config: Path) -> None:
         seconds=START_SECONDS,
         check=lambda: machine.require("containerd"),
     )
+
+
+def collect_garbage(machine: machines.Machine) -> None:
+    """Have containerd drop what no image needs any more; removing a name at once is what makes it do so now."""
+    ctr = ("ctr", "--address", SOCKET, "--namespace", "k8s.io", "images")
+    machine.run(*ctr, "tag", pause.NAME, "elasticjob.invalid/garbage:1")
+    machine.run(*ctr, "rm", "--sync", "elasticjob.invalid/garbage:1")
 
 
 def take(machine: machines.Machine, write: Callable[[IO[bytes]], object]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cluster import ClusterError, LocalCluster, waiting
+from cluster import ClusterError, LocalCluster, cgroups, waiting
 from cluster.images import building, layouts, pause, stocks
 
 GPUS = 2
@@ -286,7 +286,7 @@ stocks.stocked([layouts.Image("docker.io/elasticjob/never:{uuid.uuid4()}", pause
 
     assert not importer.running
     assert not importer.home.exists()
-    assert list(Path("/sys/fs/cgroup").rglob(importer.group)) == []
+    assert cgroups.existing(importer.group) == []
 
 
 def test_one_of_the_projects_images_is_loaded_by_the_name_that_pods_use(local: LocalCluster) -> None:

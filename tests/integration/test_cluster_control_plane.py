@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster import LocalCluster, errors, folders, machines, processes, providers, running, storage, waiting
+from cluster import LocalCluster, cgroups, errors, folders, machines, processes, providers, running, storage, waiting
 
 TESTS = Path(__file__).parents[1]
 
@@ -34,7 +34,7 @@ def traces(name: str) -> list[str]:
             for process in processes.find(lambda one: any(str(folder.path) in w for w in one.words))
         ),
         *(link for link in links if link == f"elasticjob{index}"),
-        *(str(path) for path in Path("/sys/fs/cgroup").rglob(folder.cgroup)),
+        *(str(path) for path in cgroups.existing(folder.cgroup)),
         *mounts,
         *([str(folder.path)] if folder.path.exists() else []),
     ]

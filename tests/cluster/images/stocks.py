@@ -70,6 +70,7 @@ def _import(root: Path, images: Collection[layouts.Image]) -> None:
         config.write_text(containerd.configuration(root=root, pod_network=machine.home / "cni"))
         containerd.start(machine, config)
         give(machine, root, images)
+        containerd.collect_garbage(machine)
         machine.stop("containerd")
     finally:
         _clear(machine)
