@@ -47,6 +47,7 @@ class Pulse:
         self.ended = False
         """Whether every member's agent is in torch's exit barrier."""
         self._ending = False
+        self._mute = False
         self._busy = False
         self._turns = 0
         self._place, self._interval, self._silence = place, interval, silence
@@ -76,6 +77,10 @@ class Pulse:
         self._stopped.set()
         return self._thread
 
+    def mute(self) -> None:
+        """My workers have stopped: the others must not go on because they hear me. I go on listening."""
+        self._mute = True
+
     def await_end(self) -> None:
         """From now on look out for the end of the exit barrier as well."""
         self._ending = True
@@ -101,12 +106,14 @@ class Pulse:
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        """Around operations that the server must answer."""
+        """Around operations that the server must answer. One that fails is not answered, nor are the tries after it.
+
+        A machine without power refuses nothing: each try to reach it takes seconds, and only counting them would take
+        most of a minute.
+        """
         self._busy = True
-        try:
-            yield
-        finally:
-            self._busy = False
+        yield
+        self._busy = False
 
     def _ask_root(self) -> None:
         """The store did not answer: is its process gone, or only its network slow?"""
@@ -133,7 +140,8 @@ class Pulse:
             while not self._stopped.is_set():
                 count += 1
                 with self._asking():
-                    member.beat(count, self._number())
+                    if not self._mute:
+                        member.beat(count, self._number())
                     beats = member.beats(ranks)
                     self.ended = self.ended or (self._ending and member.ended)
                 self._hear(beats)

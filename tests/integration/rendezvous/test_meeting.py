@@ -165,6 +165,28 @@ def test_rank_0_that_hangs_is_silent_although_its_store_never_answers(pulses: li
         process.kill()
 
 
+def test_tries_to_reach_a_machine_without_power_add_up_however_long_each_takes() -> None:
+    member = pulse.Pulse(made(2).places[1], interval=0.1, silence=0.5, number=lambda: 1, changed=lambda: None)
+    for _ in range(9):  # of 0.1 s: more than 1.6 times the silence
+        with pytest.raises(RuntimeError), member._asking():
+            raise RuntimeError("timed out")
+        member.tick(0.1)
+    assert member.silent == {0}
+
+
+def test_one_answer_ends_the_silence() -> None:
+    member = pulse.Pulse(made(2).places[1], interval=0.1, silence=0.5, number=lambda: 1, changed=lambda: None)
+    for turn in range(12):
+        if turn == 6:
+            with member._asking():
+                pass
+        else:
+            with pytest.raises(RuntimeError), member._asking():
+                raise RuntimeError("timed out")
+        member.tick(0.1)
+    assert not member.silent
+
+
 def test_a_link_that_breaks_while_its_peer_lives_is_made_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         connections = links.Links({3: server.getsockname()})
