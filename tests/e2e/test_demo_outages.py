@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 OUTAGE = 12.0
 """Seconds without an API server: longer than a Lease's renewals are apart, so that some of them fail."""
 
+WITHOUT_KUBERNETES = 40.0
+"""Seconds in which the others must train again: before Kubernetes calls the machine lost (40 to 50 s) and before a Lease
+that stands still counts as free. Usually it is about 15: the silence that is taken for death, and a worker's start."""
+
 STEPS_PER_SECOND = 4
 """The example's pace."""
 
@@ -56,8 +60,10 @@ def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: Local
         after = scene.wait_round("the other one to train again", lambda one: one.number > before.number)
         assert after.trained is not None
         print(f"from the loss of power to the next training step: {after.trained - off:.1f} s")
+        assert after.trained - off < WITHOUT_KUBERNETES
 
-        checks.equal("reason of the round", expected=Reason.PEER_SILENT, seen=after.reason)
+        reasons = (Reason.PEER_SILENT, Reason.WORKERS_FAILED)  # whether the pulse or the workers notice first
+        checks.one_of("reason of the round", expected=reasons, seen=after.reason)
         checks.equal("members of the round", expected=before.members[1:], seen=after.members)
         checks.resumed(before, after)
 
