@@ -53,13 +53,11 @@ def test_without_its_crd_it_makes_none() -> None:
 
 
 def test_its_pod_is_admitted_where_only_restricted_ones_are(control_plane: LocalCluster) -> None:
-    control_plane.kubectl("create", "namespace", "strict")
-    control_plane.kubectl("label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted")
+    control_plane.kubectl("label", "namespace", SYSTEM, "pod-security.kubernetes.io/enforce=restricted")
     (deployment,) = [item for item in rendered() if item["kind"] == "Deployment"]
     pod = {"apiVersion": "v1", "kind": "Pod", **deployment["spec"]["template"]}
     pod["metadata"] = {"name": "operator"}
-    del pod["spec"]["serviceAccountName"]
 
-    said = control_plane.kubectl("-n", "strict", "apply", "--dry-run=server", "-f", "-", input=yaml.safe_dump(pod))
+    said = control_plane.kubectl("-n", SYSTEM, "apply", "--dry-run=server", "-f", "-", input=yaml.safe_dump(pod))
 
     assert "operator created" in said
