@@ -23,7 +23,7 @@ OUTAGE = 12.0
 """Seconds without an API server: longer than a Lease's renewals are apart, so that some of them fail."""
 
 WITHOUT_KUBERNETES = 40.0
-"""Seconds in which the others must train again: before Kubernetes calls the machine lost (40 to 50 s) and before a Lease
+"""Seconds in which the others must train again: before Kubernetes calls the machine lost (40 s) and before a Lease
 that stands still counts as free. Usually it is about 15: the silence that is taken for death, and a worker's start."""
 
 STEPS_PER_SECOND = 4
