@@ -4,9 +4,10 @@ It outlives the program that started it, and is found again by its name. Startin
 earlier one of the same name has left, so a launcher may be killed at any point.
 """
 
+import contextlib
 import shutil
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,7 @@ from cluster import (
     control_plane,
     errors,
     folders,
+    machines,
     nodes,
     packages,
     parts,
@@ -58,14 +60,15 @@ class LocalCluster(clusters.Cluster):
         taking_down.take_down(name)
         folder = folders.claimed(name)
         site = parts.Parts(folder, addresses.Addresses(_index_of(folder)))
-        with progress.step(f"starting the control plane of cluster {name}"):
-            bringing_up.start_control_plane(site)
-        if not control_plane_only:
-            names = [addresses.node_name(number) for number in range(1, nodes + 1)]
-            folder.stock.symlink_to(stocks.stocked([pause.image(), *images]))
-            with progress.step(f"starting {nodes} nodes"):
-                bringing_up.start_names(site)
-                bringing_up.start_nodes(site, names, gpus=gpus_per_node)
+        with _switched_off_on_failure(site):
+            with progress.step(f"starting the control plane of cluster {name}"):
+                bringing_up.start_control_plane(site)
+            if not control_plane_only:
+                names = [addresses.node_name(number) for number in range(1, nodes + 1)]
+                folder.stock.symlink_to(stocks.stocked([pause.image(), *images]))
+                with progress.step(f"starting {nodes} nodes"):
+                    bringing_up.start_names(site)
+                    bringing_up.start_nodes(site, names, gpus=gpus_per_node)
         return cls(site)
 
     @classmethod
@@ -156,6 +159,16 @@ class LocalCluster(clusters.Cluster):
 
     def _holder(self, node: str | None) -> "nodes.Node | control_plane.ControlPlane":
         return self._node(node) if node else self._site.control
+
+
+@contextlib.contextmanager
+def _switched_off_on_failure(site: parts.Parts) -> Iterator[None]:
+    """Leave no half of a cluster running; its logs stay until the next start, for whoever wants to know more."""
+    try:
+        yield
+    except BaseException:
+        machines.kill_all(site.folder.path)
+        raise
 
 
 def _pour(archive: Path, pipe: IO[bytes]) -> None:

@@ -10,7 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from cluster import LocalCluster, cgroups, errors, folders, machines, processes, providers, running, storage, waiting
+from cluster import (
+    LocalCluster,
+    cgroups,
+    control_plane,
+    errors,
+    folders,
+    machines,
+    processes,
+    providers,
+    running,
+    storage,
+    waiting,
+)
 
 TESTS = Path(__file__).parents[1]
 
@@ -205,6 +217,20 @@ def test_a_launcher_killed_at_any_moment_does_not_keep_the_next_from_working(mom
     again.down()
 
     assert traces("test-killed") == []
+
+
+def test_a_cluster_that_cannot_start_says_why_and_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = control_plane.ControlPlane._api_server
+    monkeypatch.setattr(
+        control_plane.ControlPlane, "_api_server", lambda self: {**flags(self), "authorization-mode": "Nonsense"}
+    )
+
+    with pytest.raises(errors.ClusterError, match=r"kube-apiserver on control has died:\n(.*\n)*.*Nonsense"):
+        LocalCluster.start(name="test-broken", control_plane_only=True)
+
+    assert processes.find(lambda one: any(str(folders.of("test-broken").path) in word for word in one.words)) == []
+    LocalCluster.stop("test-broken")
+    assert traces("test-broken") == []
 
 
 def test_a_cluster_outlives_its_launcher_and_any_other_process_can_take_it_down() -> None:

@@ -64,8 +64,8 @@ def _import(root: Path, images: Collection[layouts.Image]) -> None:
     """Run a containerd on the root, in a machine of its own, for as long as it takes to import the images."""
     machine = _importer()
     _clear(machine)
-    machine.boot()
     try:
+        machine.boot()
         config = machine.home / "containerd.toml"
         config.write_text(containerd.configuration(root=root, pod_network=machine.home / "cni"))
         containerd.start(machine, config)
