@@ -40,6 +40,7 @@ class World:
     def __init__(self, *, warming: int = 8, **fields: Any) -> None:
         """A job with these fields in its spec, whose agents idle for so many steps before they are up."""
         self.warming = warming
+        self.stubborn = False  # whether agents ignore their SIGTERM, and live for as long as they are let
         self.fields = {"nodes": 2, "maxNodes": 4, **fields}
         self.now = build.NOW
         self.generation = 1
@@ -197,7 +198,7 @@ class World:
         if process.warming:
             process.warming -= 1
             return True
-        if self.pods[process.pod].deleting:  # it has got its SIGTERM
+        if self.pods[process.pod].deleting and not self.stubborn:  # it has got its SIGTERM
             return self._leave(process)
         own = self.leases.get(process.me.slot)
         if own and process.held and own.nonce != process.me.nonce:
@@ -298,8 +299,9 @@ class World:
     def settle(self, *, turns: int = 400) -> None:
         """Let everybody act, and time pass, until nothing more happens for ten minutes."""
         quiet = 0
-        for _ in range(turns):
-            self.reap()
+        for turn in range(turns):
+            if turn % 30 == 0 or not self.stubborn:
+                self.reap()
             if self.operate() | self.agents():
                 quiet = 0
                 continue

@@ -64,10 +64,11 @@ def _opened(situation: Situation, reason: Reason, lost: tuple[Member, ...]) -> R
 def leaving(situation: Situation) -> frozenset[str]:
     """Processes whose pods are ending, or gone but not counted yet: having arrived, they must not become members.
 
-    Only while enough others are there: agents forgive suspects rather than fall below the minimum.
+    Only while enough others are there as processes: agents forgive suspects rather than fall below the minimum, and
+    naming them again and again would only be a contest.
     """
     observed, plan = situation.observed, situation.target
-    if sum(slot in observed.live for slot in plan) < situation.spec.min_nodes:
+    if sum(map(observed.holder_lives, plan)) < situation.spec.min_nodes:
         return frozenset()
     held = [observed.lease(slot) for slot in plan if not observed.lease(slot).free]
     return frozenset(lease.nonce for lease in held if not observed.holder_lives(lease.slot) and not lease.finished)

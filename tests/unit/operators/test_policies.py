@@ -162,6 +162,15 @@ def test_an_open_round_does_not_wait_for_who_is_gone_and_tells_the_real_reason()
     )
 
 
+def test_a_replacement_that_is_no_process_yet_is_no_reason_to_suspect_the_only_one_that_is() -> None:
+    record = opening(plan=(0, 1), members=(0, 1), absent=frozenset({1}))
+    pods = [a_pod(0, deleting=True), a_pod(1, 1)]
+
+    changed = amended(running((0, 1), record=record, leases=[held(0, arrived=2)], having=pods))
+
+    assert changed.suspects == frozenset()
+
+
 def test_failed_workers_stay_the_reason_where_no_pod_is_lost() -> None:
     assert amended(running((0, 1, 2), record=opening(reason=Reason.WORKERS_FAILED))) is None
 
