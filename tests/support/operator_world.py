@@ -300,7 +300,7 @@ class World:
         """Let everybody act, and time pass, until nothing more happens for ten minutes."""
         quiet = 0
         for turn in range(turns):
-            if turn % 30 == 0 or not self.stubborn:
+            if turn % 30 == 29 or quiet or not self.stubborn:
                 self.reap()
             if self.operate() | self.agents():
                 quiet = 0

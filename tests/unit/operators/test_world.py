@@ -155,6 +155,27 @@ def test_scaled_to_and_fro_the_last_word_counts() -> None:
     trains(world, 2)
 
 
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_a_pod_that_ignores_its_end_while_no_other_is_left_causes_no_storm(nodes: int) -> None:
+    world = started(nodes=nodes)
+    world.stubborn, world.warming = True, 1000
+
+    world.delete("digits-0-0")
+    for slot in range(1, nodes):
+        world.kill(f"digits-{slot}-0")
+    for _ in range(100):
+        world.operate()
+        world.agents()
+
+    assert world.highest <= 3
+    world.reap()
+    for process in world.processes.values():
+        process.warming = 0
+    world.stubborn, world.warming = False, 0
+    world.settle()
+    trains(world, nodes)
+
+
 def test_nothing_is_written_when_nothing_happens() -> None:
     world = started(nodes=3)
     writes = world.writes
