@@ -53,8 +53,8 @@ class Forming:
         self._pause = mirror.FIRST_PAUSE
         self._problem = ""
 
-    def run(self) -> tuple[meeting.Place, stores.TCPStore]:
-        """My place in the round that was formed, and a connection to its store."""
+    def run(self) -> meeting.Attempt:
+        """The check-in that succeeded: my place in the round that was formed, and connections to its store."""
         while True:
             self._session.changed.clear()
             self._check_deadline()
@@ -70,7 +70,7 @@ class Forming:
                     self._session.look(wanted=False)
                     return formed
 
-    def _step(self) -> tuple[meeting.Place, stores.TCPStore] | None:
+    def _step(self) -> meeting.Attempt | None:
         session = self._session
         if not self._seated() or session.seat is None:
             session.changed.wait(TICK)
@@ -177,8 +177,8 @@ class Forming:
 
     # The check-in
 
-    def _check_in(self, record: Record) -> tuple[meeting.Place, stores.TCPStore] | None:
-        """My place and the store once all members are there; None when the round has come to nothing."""
+    def _check_in(self, record: Record) -> meeting.Attempt | None:
+        """The check-in once all members are there; None when the round has come to nothing."""
         session = self._session
         rank = record.members.index(Member(session.me.slot, session.nonce))
         if self.server is None:
@@ -192,16 +192,14 @@ class Forming:
             attempt.stop()
             self._session.threads.append(attempt)
 
-    def _all_there(
-        self, place: meeting.Place, attempt: meeting.Attempt
-    ) -> tuple[meeting.Place, stores.TCPStore] | None:
+    def _all_there(self, place: meeting.Place, attempt: meeting.Attempt) -> meeting.Attempt | None:
         """Waits for *go*, for as long as rank 0 may need to judge who does not come; then judges rank 0."""
         patience = self._session.timers.check_in * (1 if place.rank == 0 else 2)
         until = time.monotonic() + patience
         while not self._gone_by(place):
             if attempt.done.wait(meeting.POLL):
                 if attempt.store is not None:
-                    return attempt.place, attempt.store
+                    return attempt
                 logger.info("%s: check-in to round %d: %s", self._session.label(), place.number, attempt.problem)
                 self._accuse(place, {0})
                 return None

@@ -95,7 +95,6 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         session = self._session
         if session is None:
             return 0
-        session.sigterm.listen()
         if session.round is None or not session.over():
             return 0
         self._called = session.round.number
@@ -103,12 +102,11 @@ class KubernetesRendezvousHandler(RendezvousHandler):
 
     def next_rendezvous(self) -> RendezvousInfo:
         session = self._started()
-        session.sigterm.listen()
+        session.signals.listen()
         try:
             self._come_back(session)
             former = forming.Forming(session, None)
-            place, store = former.run()
-            return self._begin(session, place, store, former.server)
+            return self._begin(session, former.run(), former.server)
         except BaseException:  # SystemExit and torch's SignalException too: whatever ends it, the others must know
             session.leave()
             raise
@@ -121,6 +119,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         if session.round is not None and session.round.finished and sys.exc_info()[0] is None:
             self._stay(session, session.round)
         session.end()
+        session.signals.close()
         if self._keeper:
             self._keeper.stop()
         return True
@@ -151,6 +150,8 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             session.left, session.why = current.number, Reason.AGENT_RESTARTED
         elif not session.over() and not self._peer_lost(session, current):
             session.left, session.why = current.number, Reason.WORKERS_FAILED
+        if session.left == current.number:
+            current.pulse.mute()
         own = session.left == current.number and session.why is Reason.WORKERS_FAILED
         self._futile = 0 if progress else self._futile + own
         session.round = None
@@ -183,14 +184,16 @@ class KubernetesRendezvousHandler(RendezvousHandler):
                 return
             time.sleep(POLL)
 
-    def _begin(
-        self, session: Session, place: meeting.Place, store: stores.TCPStore, server: stores.TCPStore | None
-    ) -> RendezvousInfo:
+    def _begin(self, session: Session, formed: meeting.Attempt, server: stores.TCPStore | None) -> RendezvousInfo:
         """A round begins. The store of the one before is let go only now."""
         self._servers = [server] if server is not None else []
-        agent_store = stores.AgentStore(place.number, store, on_finish=self._on_finish, in_barrier=self._in_barrier)
+        place = formed.place
+        agent_store = stores.AgentStore(
+            place.number, formed.store, on_finish=self._on_finish, in_barrier=self._in_barrier
+        )
         signs = pulse.Pulse(
             place,
+            formed.second,
             interval=session.timers.beat_interval,
             silence=session.timers.silence,
             number=lambda: session.board.highest,

@@ -6,8 +6,8 @@ break for other reasons; whether the peer is gone is asked by connecting again, 
 
 from __future__ import annotations
 
-import contextlib
 import enum
+import errno
 import selectors
 import socket
 import time
@@ -48,29 +48,34 @@ def probe(address: tuple[str, int]) -> tuple[Peer, socket.socket | None]:
 
 
 class Links:
-    """Connections to some peers, by rank."""
+    """Connections to some peers, by rank. Making them never waits: who can't be reached must not hold up the others."""
 
     def __init__(self, addresses: Mapping[int, tuple[str, int]]) -> None:
         self._addresses = addresses
         self._selector = selectors.DefaultSelector()
-
-    def open(self) -> set[int]:
-        """Connects to all; returns those who are gone. Who can't be reached has no link: its silence must tell."""
-        return {rank for rank in self._addresses if self._link(rank) is Peer.GONE}
+        for rank in addresses:
+            self._connect(rank)
 
     def gone(self, timeout: float) -> set[int]:
-        """Waits for up to *timeout* until a link breaks; returns those whose process is gone."""
+        """Waits for up to *timeout* until a link breaks; returns those whose process is gone.
+
+        Who can't be reached has no link: its silence must tell.
+        """
         if not self._selector.get_map():
             time.sleep(timeout)
             return set()
         found = set()
-        for key, _ in self._selector.select(timeout):
-            if not _broken(key.fileobj):  # type: ignore[arg-type]  # only sockets are registered
-                continue
-            self._selector.unregister(key.fileobj)
-            key.fileobj.close()  # type: ignore[union-attr]
-            if self._link(key.data) is Peer.GONE:
-                found.add(key.data)
+        for key, events in self._selector.select(timeout):
+            link: socket.socket = key.fileobj  # type: ignore[assignment]  # only sockets are registered
+            connecting = bool(events & selectors.EVENT_WRITE)
+            problem = link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if connecting and problem == 0:
+                self._selector.modify(link, selectors.EVENT_READ, key.data)
+            elif problem or _broken(link):
+                self._selector.unregister(link)
+                link.close()
+                if self._gone(key.data, connected=not connecting, refused=problem == errno.ECONNREFUSED):
+                    found.add(key.data)
         return found
 
     def close(self) -> None:
@@ -78,18 +83,28 @@ class Links:
             key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
 
-    def _link(self, rank: int) -> Peer:
+    def _connect(self, rank: int) -> None:
+        address, port = self._addresses[rank]
+        link = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        link.setblocking(False)  # noqa: FBT003 - the standard library's signature
+        link.connect_ex((address, port))
+        self._selector.register(link, selectors.EVENT_READ | selectors.EVENT_WRITE, rank)
+
+    def _gone(self, rank: int, *, connected: bool, refused: bool) -> bool:
+        """Whether the process is gone. A link that broke while its peer lives is made again."""
+        if not connected and not refused:
+            return False
         peer, link = probe(self._addresses[rank])
         if link is not None:
             self._selector.register(link, selectors.EVENT_READ, rank)
-        return peer
+        return peer is Peer.GONE
 
 
 def _broken(link: socket.socket) -> bool:
     """Whether the other side has closed. It never sends anything; what it does send is thrown away."""
-    with contextlib.suppress(BlockingIOError):
-        try:
-            return link.recv(4096) == b""
-        except OSError as error:
-            return not isinstance(error, BlockingIOError)
-    return False
+    try:
+        return link.recv(4096) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

@@ -147,6 +147,8 @@ class Attempt(threading.Thread):
         super().__init__(name="elasticjob-check-in", daemon=True)
         self.done = threading.Event()
         self.store: stores.TCPStore | None = None
+        self.second: stores.TCPStore | None = None
+        """Another connection to the same store, for the pulse."""
         self.problem = ""
         self.missing: frozenset[int] = frozenset()
         """For rank 0: whose claim has not come yet."""
@@ -180,6 +182,7 @@ class Attempt(threading.Thread):
             if peer is not links.Peer.THERE:
                 return
             store = stores.join(*root, timeout=stores.OPERATION_TIMEOUT)
+        self.second = stores.join(*root, timeout=stores.OPERATION_TIMEOUT)
         members = Meeting(self._place, store)
         if self._all_there(members):
             self.place, self.store = dataclasses.replace(self._place, port=members.port), store

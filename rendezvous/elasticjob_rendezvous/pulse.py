@@ -34,6 +34,7 @@ class Pulse:
     def __init__(
         self,
         place: meeting.Place,
+        store: stores.TCPStore | None = None,
         *,
         interval: float,
         silence: float,
@@ -51,6 +52,8 @@ class Pulse:
         self._busy = False
         self._turns = 0
         self._place, self._interval, self._silence = place, interval, silence
+        self._store = store
+        """A connection to rank 0's store of my own, once: to make one may take long where name service is slow."""
         self._number, self._changed = number, changed
         self._missed: dict[int, int] = {}
         self._last: dict[int, str] = {}
@@ -131,11 +134,11 @@ class Pulse:
         place, me = self._place, self._place.rank
         ranks = [0] if me else list(range(1, place.size))
         with self._asking():
-            member = meeting.Meeting(place, stores.join(*self._root, timeout=self._silence))
+            store, self._store = self._store or stores.join(*self._root, timeout=self._silence), None
+            member = meeting.Meeting(place, store)
             addresses = {0: self._root} if me else member.addresses()
         with_links = links.Links(addresses)
         try:
-            self._report(with_links.open())
             count = 0
             while not self._stopped.is_set():
                 count += 1

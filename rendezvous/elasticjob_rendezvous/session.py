@@ -66,7 +66,7 @@ class Session:
         """My workers' last failure, told with the next arrival."""
         self.seat: seat.Seat | None = None
         self.train = traindir.TrainDir()
-        self.sigterm = signals.Sigterm(self.leaving.set)
+        self.signals = signals.Listener(self.leaving.set)
         self.board = board.Board(
             api, job_name=config.name, job=config.run_id, nonce=self.nonce, changed=self.changed.set
         )

@@ -1,12 +1,14 @@
 """SIGTERM means that this node leaves. Torch tells a handler nothing of it, so the signal is listened to here.
 
+Python's wake-up descriptor tells of every signal at once, whoever handles it and whatever the main thread is doing.
 During the first rendezvous nobody handles the signal, and a container's first process would even ignore it: there the
-process ends. Later torch's own handler is kept and called; it is only told first that the node is leaving.
+process ends, the Python way. Later torch's own handlers are left as they are.
 """
 
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -16,26 +18,41 @@ if TYPE_CHECKING:
 EXIT_CODE = 128 + signal.SIGTERM
 """What a shell reports for a process that SIGTERM ended."""
 
+_ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
+"""Those that torch's agent ends on, by default."""
 
-class Sigterm:
-    """Calls *leaving* as soon as SIGTERM arrives, whoever handles it. Does nothing outside the main thread."""
+
+class Listener:
+    """Calls *leaving* as soon as a signal arrives that ends the agent. Does nothing outside the main thread."""
 
     def __init__(self, leaving: Callable[[], None]) -> None:
         self._leaving = leaving
-        self._next: Any = signal.SIG_DFL
+        self._ends: tuple[socket.socket, socket.socket] | None = None
 
     def listen(self) -> None:
-        """Puts itself before the present handler; torch installs its own anew whenever it starts workers."""
+        """Begins to listen, and sees to it that SIGTERM ends the process where nobody else does."""
         if threading.current_thread() is not threading.main_thread():
             return
-        present = signal.getsignal(signal.SIGTERM)
-        if present != self._on_signal and present is not signal.SIG_IGN:
-            self._next = present
-            signal.signal(signal.SIGTERM, self._on_signal)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, _end)
+        if self._ends is None:
+            self._ends = socket.socketpair()
+            self._ends[1].setblocking(False)  # noqa: FBT003 - the standard library's signature
+            signal.set_wakeup_fd(self._ends[1].fileno(), warn_on_full_buffer=False)
+            threading.Thread(target=self._run, args=self._ends[:1], name="elasticjob-signals", daemon=True).start()
 
-    def _on_signal(self, number: int, frame: Any) -> None:
-        self._leaving()
-        if callable(self._next):
-            self._next(number, frame)
-        else:
-            raise SystemExit(EXIT_CODE)
+    def close(self) -> None:
+        """Stops listening."""
+        if self._ends is not None and threading.current_thread() is threading.main_thread():
+            signal.set_wakeup_fd(-1)
+            self._ends[1].close()
+
+    def _run(self, end: socket.socket) -> None:
+        with end:
+            while numbers := end.recv(16):
+                if _ENDING & set(numbers):
+                    self._leaving()
+
+
+def _end(_number: int, _frame: Any) -> None:
+    raise SystemExit(EXIT_CODE)

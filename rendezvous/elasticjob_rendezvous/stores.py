@@ -9,13 +9,13 @@ from __future__ import annotations
 import datetime as dt
 import os
 import socket
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_rendezvous.round import lease
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
 
     from torch._C._distributed_c10d import PrefixStore

@@ -13,6 +13,12 @@ import sys
 import time
 
 
+def stop(seconds: float) -> None:
+    """Uses the grace that a node has."""
+    time.sleep(seconds)
+    sys.exit(1)
+
+
 def main() -> None:
     orders, slot = pathlib.Path(sys.argv[1]), os.environ["TEST_NODE"]
     train = pathlib.Path(os.environ["ELASTICJOB_TRAIN_DIR"])
@@ -20,7 +26,7 @@ def main() -> None:
     number = json.loads((train / "round.json").read_text())["number"]
     slow = orders / f"slow-{slot}"
     if slow.exists():
-        signal.signal(signal.SIGTERM, lambda *_: (time.sleep(float(slow.read_text())), sys.exit(1)))
+        signal.signal(signal.SIGTERM, lambda *_: stop(float(slow.read_text())))
     print(f"FIRST node={slot} round={number} rank={rank} world={world} sum={world}", flush=True)
     step = 0
     while not (orders / "finish").exists():

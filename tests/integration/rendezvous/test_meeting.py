@@ -190,7 +190,7 @@ def test_one_answer_ends_the_silence() -> None:
 def test_a_link_that_breaks_while_its_peer_lives_is_made_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         connections = links.Links({3: server.getsockname()})
-        assert connections.open() == set()
+        connections.gone(0.3)
         server.accept()[0].close()
         assert connections.gone(0.5) == set()
         server.accept()[0].close()
@@ -198,6 +198,14 @@ def test_a_link_that_breaks_while_its_peer_lives_is_made_again() -> None:
         found = [connections.gone(0.3) for _ in range(5)]
         assert {3} in found
     connections.close()
+
+
+def test_who_refuses_is_gone_and_who_is_there_is_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connections = links.Links({1: ("127.0.0.1", unused_port()), 3: server.getsockname()})
+        found = [connections.gone(0.1) for _ in range(5)]
+        connections.close()
+    assert set.union(*found) == {1}
 
 
 def test_probing_tells_a_dead_process_from_a_dead_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -143,28 +144,40 @@ def test_no_failure_is_no_error() -> None:
 
 
 @pytest.fixture
-def default_sigterm() -> Iterator[None]:
+def listener() -> Iterator[tuple[signals.Listener, threading.Event]]:
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    yield
+    leaving = threading.Event()
+    made = signals.Listener(leaving.set)
+    yield made, leaving
+    made.close()
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.usefixtures("default_sigterm")
-def test_without_a_handler_sigterm_ends_the_process_the_python_way() -> None:
-    told: list[str] = []
-    signals.Sigterm(lambda: told.append("leaves")).listen()
+def test_without_a_handler_sigterm_ends_the_process_the_python_way(
+    listener: tuple[signals.Listener, threading.Event],
+) -> None:
+    listener[0].listen()
     with pytest.raises(SystemExit) as ended:
         signal.raise_signal(signal.SIGTERM)
-    assert (ended.value.code, told) == (143, ["leaves"])
+    assert ended.value.code == 143
+    assert listener[1].wait(2)
 
 
-@pytest.mark.usefixtures("default_sigterm")
-def test_torchs_handler_is_told_first_and_then_called_however_often_it_is_installed() -> None:
-    told: list[str] = []
-    listener = signals.Sigterm(lambda: told.append("leaves"))
-    for name in ("one", "two"):
-        signal.signal(signal.SIGTERM, lambda *_, name=name: told.append(name))
-        listener.listen()
-        listener.listen()
+def test_torchs_handler_is_left_alone_and_the_signal_is_told_all_the_same(
+    listener: tuple[signals.Listener, threading.Event],
+) -> None:
+    told: list[int] = []
+    listener[0].listen()
+    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    listener[0].listen()
     signal.raise_signal(signal.SIGTERM)
-    assert told == ["leaves", "two"]
+    assert told == [signal.SIGTERM]
+    assert listener[1].wait(2)
+
+
+def test_other_signals_are_no_leaving(listener: tuple[signals.Listener, threading.Event]) -> None:
+    listener[0].listen()
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.raise_signal(signal.SIGUSR1)
+    assert not listener[1].wait(0.1)
+    signal.signal(signal.SIGUSR1, before)
