@@ -93,10 +93,16 @@ class Scene:
         return next(name for name, uid in self.pods.items() if uid == lease.pod)
 
 
-def train_with_two(scene: Scene) -> None:
+def start_with_two(scene: Scene) -> Round:
+    """Apply the example; its first round, which trains."""
     scene.run("apply", "-f", os.path.relpath(MANIFEST))
     first = scene.wait_round("the first training step", lambda _: True)
     checks.started(first)
+    return first
+
+
+def train_with_two(scene: Scene) -> None:
+    first = start_with_two(scene)
     scene.wait("a few steps more", lambda: first.last_step > first.first_step)
 
 

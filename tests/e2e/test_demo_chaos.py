@@ -23,7 +23,7 @@ SEED = int(os.environ.get("CHAOS_SEED", "1"))
 
 
 def test_each_image_is_trained_once_an_epoch_whatever_happens(scene: Scene) -> None:
-    story.train_with_two(scene)
+    story.start_with_two(scene)
     chaos = Chaos(scene, SEED)
     for _ in range(ACTS):
         chaos.act()

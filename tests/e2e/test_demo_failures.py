@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 def test_a_worker_that_crashes_while_the_operator_is_down_re_forms_its_group(scene: Scene) -> None:
-    story.train_with_two(scene)
-    before, pods = scene.current, scene.pods
+    before, pods = story.start_with_two(scene), scene.pods
 
     with e2e_scenes.without_operator(scene):
         e2e_scenes.kill_workers(scene, scene.pod_of(before.members[1]))
