@@ -22,6 +22,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 CHART = ROOT / "charts/elasticjob"
 SYSTEM = "elasticjob-system"
 
+NODE = "simulated"
+"""Where the simulated pods are. It has to be there, or Kubernetes' own collector of garbage deletes them."""
+
 
 async def connect(kubeconfig: pathlib.Path) -> clients.Client:
     """A client with this kubeconfig."""
@@ -34,6 +37,8 @@ async def connect(kubeconfig: pathlib.Path) -> clients.Client:
 def install(cluster: LocalCluster) -> None:
     """Install the chart without a pod: the tests run the operator themselves."""
     cluster.kubectl("create", "namespace", SYSTEM)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "spec": {"unschedulable": True}}
+    cluster.kubectl("create", "-f", "-", input=yaml.safe_dump(node))
     cluster.helm("install", "elasticjob", str(CHART), "-n", SYSTEM, "--set", "replicas=0")
 
 

@@ -27,6 +27,7 @@ class Job:
         where = clients.path("ElasticJob", self.namespace, self.simulation.job, sub="scale")
         found = await self._admin.request("GET", where)
         found["spec"]["replicas"] = nodes
+        del found["metadata"]["resourceVersion"]  # whatever was written meanwhile
         await self._admin.request("PUT", where, body=found)
 
     async def status(self) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors
 from elasticjob_rendezvous.round import agent, changing, lease, record
 from elasticjob_rendezvous.round.record import Member, Phase, Reason
+from support.operator_cluster import NODE
 
-NODE = "simulated"
 PACE = 0.03
 """Seconds between two rounds of everybody's acting."""
 

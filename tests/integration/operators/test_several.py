@@ -88,4 +88,4 @@ async def test_the_one_that_waited_takes_over(
     finally:
         second.stop()
 
-    assert status["round"] == 2
+    assert status["round"] == 2, second.text
