@@ -216,7 +216,8 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         if session is None or session.round is None or session.round.finished or session.seat is None:
             return
         number, seat = session.round.number, session.seat
-        if session.insist(lambda: seat.write(finished=number), "record its finish"):
+        last = self._keeper.untold() if self._keeper else {}
+        if session.insist(lambda: seat.write(finished=number, **last), "record its finish"):
             logger.info("%s has finished round %d", session.label(), number)
         session.round.finished = True
         session.round.pulse.await_end()

@@ -111,6 +111,13 @@ class Keeper:
         if urgent:
             self._renew_at, self._told = 0.0, (current.number, checkpointed)
 
+    def untold(self) -> dict[str, Any]:
+        """What the training script has reported and the Lease does not say yet."""
+        news = self._session.train.progress()
+        if news is not None:
+            self._pending = dict(zip(("progress", "checkpointed"), news, strict=True))
+        return dict(self._pending)
+
     # The round
 
     def _watch_over(self, current: Round) -> None:

@@ -6,6 +6,8 @@ waits, locks or talks to the network, and nothing here imports the agent's side.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import dataclasses
 import functools
 import json
@@ -58,6 +60,7 @@ class Channel:
         self._answered = ""
         self._report: dict[str, Any] = {}
         self._written_at = -math.inf
+        self._held_back = False
 
     @classmethod
     def from_environment(cls) -> Channel:
@@ -81,9 +84,18 @@ class Channel:
         if self._directory is None or self._rank != 0:
             return
         first = not self._report
+        if first:
+            atexit.register(self.flush)
         self._report = {"step": step, "samples": samples, "loss": loss}
+        self._held_back = True
         if first or time.monotonic() - self._written_at >= REPORT_INTERVAL:
             self._write()
+
+    def flush(self) -> None:
+        """Write the last report, if it was held back: at the end of the process it is the final one."""
+        if self._held_back:
+            with contextlib.suppress(FileNotFoundError):  # the agent is gone, and its directory with it
+                self._write()
 
     def _current_notice(self) -> Notice | None:
         """The notice as it stands; the file is read again only when it is another one. One ``stat`` a call."""
@@ -112,7 +124,7 @@ class Channel:
         """Write the last report, with the round that it belongs to and the last answer."""
         if self._directory is None or self._rank != 0:
             return
-        self._written_at = time.monotonic()
+        self._written_at, self._held_back = time.monotonic(), False
         report = {"step": 0, "samples": 0, "loss": None, **self._report, "checkpointed": self._answered}
         report["round"] = self._round_number
         report["loss"] = _finite(report["loss"])
@@ -160,7 +172,7 @@ def checkpointed(notice: Notice) -> None:
 def report_progress(*, step: int, samples: int, loss: float | torch.Tensor | None = None) -> None:
     """Report the work done so far. Call it after each step, on every rank; global rank 0 is heard.
 
-    The first report of a process is written at once, later ones at most once in a second. A *loss* on an accelerator is
-    copied only when it is written, so a report costs no synchronisation.
+    The first report of a process is written at once and the last when it ends; between them at most one in a second. A
+    *loss* on an accelerator is copied only when it is written, so a report costs no synchronisation.
     """
     _channel().report_progress(step=step, samples=samples, loss=loss)

@@ -87,6 +87,19 @@ def test_later_reports_are_limited_in_rate(rank0: train.Channel, tmp_path: pathl
     assert progress(tmp_path)["step"] == 5  # at 100.0 and 101.2; steps 2 to 4 came within a second
 
 
+def test_the_last_report_is_written_when_the_process_ends(
+    rank0: train.Channel, tmp_path: pathlib.Path, clock: list[float]
+) -> None:
+    rank0.report_progress(step=1, samples=10, loss=0.1)
+    rank0.report_progress(step=2, samples=20, loss=0.1)
+    rank0.flush()
+    assert progress(tmp_path)["step"] == 2
+
+    (tmp_path / "progress.json").unlink()
+    rank0.flush()
+    assert not (tmp_path / "progress.json").exists()  # nothing new
+
+
 def test_an_answer_carries_the_latest_report(rank0: train.Channel, tmp_path: pathlib.Path, clock: list[float]) -> None:
     rank0.report_progress(step=1, samples=10, loss=0.1)
     rank0.report_progress(step=2, samples=20, loss=0.1)
