@@ -197,7 +197,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             interval=session.timers.beat_interval,
             silence=session.timers.silence,
             number=lambda: session.board.highest,
-            changed=session.changed.set,
+            changed=session.on_pulse,
         )
         session.train.begin(place.record)
         if session.signs is not None:

@@ -60,7 +60,9 @@ class Keeper:
         self._stopped.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(TURN):
+        while not self._stopped.is_set():
+            self._session.urgent.wait(TURN)
+            self._session.urgent.clear()
             try:
                 self._turn()
                 self._pause = mirror.FIRST_PAUSE

@@ -237,7 +237,7 @@ def _explained(what: str) -> Iterator[None]:
     try:
         yield
     except (ApiException, HTTPError, OSError) as error:
-        raise UnreachableError(f"{what}: {error}") from error
+        raise UnreachableError(f"{what}: {' '.join(str(error).split())[:500]}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UnreachableError(f"{what}: not an API server's answer (a proxy's?): {error!r}") from error
 

@@ -56,6 +56,8 @@ class Session:
         self.changed = threading.Event()
         """Set whenever something was learned that a decision may rest on."""
         self.leaving = threading.Event()
+        self.urgent = threading.Event()
+        """Set with what the keeper should not sleep over: a peer that is gone, a signal."""
         self.round: Round | None = None
         self.signs: pulse.Pulse | None = None
         """The pulse of the last round: listened to until the next one has begun."""
@@ -66,13 +68,22 @@ class Session:
         """My workers' last failure, told with the next arrival."""
         self.seat: seat.Seat | None = None
         self.train = traindir.TrainDir()
-        self.signals = signals.Listener(self.leaving.set)
+        self.signals = signals.Listener(self._on_signal)
         self.board = board.Board(
             api, job_name=config.name, job=config.run_id, nonce=self.nonce, changed=self.changed.set
         )
         self._leases: mirror.Mirror | None = None
         if config.slot is not None:
             self.sit(config.slot)
+
+    def _on_signal(self) -> None:
+        self.leaving.set()
+        self.urgent.set()
+
+    def on_pulse(self) -> None:
+        """Something was learned from the round's members."""
+        self.changed.set()
+        self.urgent.set()
 
     @property
     def limit(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[LocalCluster]:
     """A real etcd and API server, for all tests of this folder."""
-    cluster = LocalCluster.start(name="rendezvous", control_plane_only=True)
+    cluster = LocalCluster.start(name=f"rendezvous-{os.getpid()}", control_plane_only=True)
     yield cluster
     cluster.down()
 
