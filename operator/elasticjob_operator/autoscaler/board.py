@@ -1,0 +1,88 @@
+"""Cluster nodes while pods are being put on them: exact, one number of free accelerators each.
+
+Filling packs: one cluster node if the pods fit on one (the tightest), else one topology domain, else wherever there is most.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from elasticjob_operator.autoscaler import snapshot
+
+Pods = dict[str, int]
+"""Pods of one job by cluster node."""
+
+
+class Board:
+    """Free accelerators by cluster node. `put` and `lift` undo each other, so a what-if leaves no trace."""
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self.nodes = {node.name: node for node in snap.cluster_nodes}
+        self.free = {node.name: max(node.free, 0) for node in snap.cluster_nodes}
+        self._hosts: dict[tuple[frozenset[str] | None, str], list[str]] = {}
+
+    def put(self, pods: Pods, each: int) -> None:
+        """Pods of `each` accelerators take their room."""
+        for name, count in pods.items():
+            self.free[name] -= count * each
+
+    def lift(self, pods: Pods, each: int) -> None:
+        """They give it back."""
+        for name, count in pods.items():
+            self.free[name] += count * each
+
+    def hosts(self, job: snapshot.Job, kind: str) -> list[str]:
+        """Where new pods of this job may go, by name."""
+        key = job.candidates, kind
+        if key not in self._hosts:
+            able = (node for node in self.nodes.values() if node.schedulable and node.kind == kind)
+            self._hosts[key] = sorted(n.name for n in able if job.candidates is None or n.name in job.candidates)
+        return self._hosts[key]
+
+    def largest(self, job: snapshot.Job, kind: str) -> int:
+        """Pods of this job that the emptiest cluster node still takes."""
+        return max((self.free[name] // job.accelerators for name in self.hosts(job, kind)), default=0)
+
+    def fill(self, names: Collection[str], each: int, pods: int, near: Collection[str]) -> Pods:
+        """Where to put so many pods, as few as fit; nothing is taken yet. `near`: cluster nodes the job is on, or was."""
+        room = {name: self.free[name] // each for name in names if self.free[name] >= each}
+        if not room or pods < 1:
+            return {}
+        close = {self.nodes[name].domain for name in near if name in self.nodes}
+
+        def tight(name: str) -> tuple[bool, bool, int, str]:
+            return self.nodes[name].domain not in close, name not in near, room[name], name
+
+        single = min((name for name, fits in room.items() if fits >= pods), key=tight, default=None)
+        if single is not None:
+            return {single: pods}
+        return self._spread(self._within(room, pods, close), pods)
+
+    def _within(self, room: Pods, pods: int, close: Collection[str]) -> Pods:
+        """The room of the tightest domain that holds them all, one the job is in already if possible; else all room."""
+        sums: dict[str, int] = collections.Counter()
+        for name, fits in room.items():
+            sums[self.nodes[name].domain] += fits
+        fitting = [(domain not in close, total, domain) for domain, total in sums.items() if total >= pods]
+        if not fitting:
+            return room
+        chosen = min(fitting)[2]
+        return {name: fits for name, fits in room.items() if self.nodes[name].domain == chosen}
+
+    @staticmethod
+    def _spread(room: Pods, pods: int) -> Pods:
+        """The emptiest first, and the rest where it fits tightest: the fewest cluster nodes."""
+        out: Pods = {}
+        emptiest = sorted(room, key=lambda name: (-room[name], name))
+        for name in emptiest:
+            rest = pods - sum(out.values())
+            if rest <= room[name]:
+                tightest = min((n for n in emptiest if n not in out and room[n] >= rest), key=lambda n: (room[n], n))
+                out[tightest] = rest
+                break
+            out[name] = room[name]
+        return out

@@ -1,0 +1,90 @@
+"""A job's throughput by size, as the allocator uses it: cleaned of what cannot be, and told in logarithms.
+
+Only ratios count: twice the speed is worth the same to a job of any unit (samples, steps, tokens). A curve is a value that
+lives as long as its evidence, so what is derived from it is computed once. It knows nothing of how it was measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+UNMEASURED_EXPONENT = 0.8
+"""Speed of n nodes of a job that never reported is taken as n^0.8: +74 % by each doubling. Between the best and the worst
+of Pollux's six models within one cluster node, so such a job is neither preferred nor starved."""
+SUPERLINEAR = 1.25
+"""A node is believed to be at most so much faster in a larger job than in the smallest measured one. Caches and memory do
+give 1.05 (Pollux's BERT on 4 T4); what goes beyond is a broken report, and would draw the whole cluster."""
+WORTHWHILE = 1.01
+"""A larger size counts only if it is 1 % faster: less is below what reports can tell apart."""
+LARGEST_RATE = 1e12
+"""No unit of training progress comes faster; larger numbers are garbage."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """Throughput at 1, 2, 3 … nodes, in any unit; 0, NaN or infinity where it is not known. No size beyond is offered.
+
+    `scattered` is the same for pods on more cluster nodes than they need; empty where that makes no difference.
+    """
+
+    rates: tuple[float, ...]
+    scattered: tuple[float, ...] = ()
+
+    @functools.cached_property
+    def logs(self) -> tuple[float, ...]:
+        """Logarithm of the believed rate at 1, 2, 3 … nodes."""
+        return tuple(math.log(rate) for rate in _believed(self.rates))
+
+    @functools.cached_property
+    def scattered_logs(self) -> tuple[float, ...]:
+        """As `logs`, when the pods are scattered: never better than packed, else packing would look harmful."""
+        if not self.scattered:
+            return self.logs
+        packed = [math.exp(log) for log in self.logs]
+        loose = [b if _known(b) else a for a, b in zip(packed, self.scattered, strict=False)]
+        return tuple(math.log(min(a, b)) for a, b in zip(packed, loose, strict=False)) + self.logs[len(loose) :]
+
+    @property
+    def reach(self) -> int:
+        """The largest size it speaks of."""
+        return len(self.rates)
+
+    def log(self, nodes: int, *, scattered: bool = False) -> float:
+        """Logarithm of the throughput at so many nodes; beyond its reach by the unmeasured jobs' rule."""
+        if nodes < 1:
+            return -math.inf
+        logs = self.scattered_logs if scattered else self.logs
+        if nodes <= len(logs):
+            return logs[nodes - 1]
+        last = len(logs)
+        start = logs[-1] if logs else 0.0
+        return start + UNMEASURED_EXPONENT * math.log(nodes / max(last, 1))
+
+
+@functools.lru_cache(maxsize=256)
+def unmeasured(reach: int) -> Curve:
+    """The curve of a job that has not reported."""
+    return Curve(tuple(float(n) ** UNMEASURED_EXPONENT for n in range(1, reach + 1)))
+
+
+def gain(before: float, after: float) -> float:
+    """Relative gain of throughput between two logarithms: 0.31 for +31 %."""
+    return math.inf if before == -math.inf else math.exp(after - before) - 1
+
+
+def _believed(rates: tuple[float, ...]) -> list[float]:
+    """Fill what is not known so that it attracts nobody, and cap what cannot be."""
+    first = next((n for n, rate in enumerate(rates, 1) if _known(rate)), 0)
+    if not first:
+        return [float(n) ** UNMEASURED_EXPONENT for n in range(1, len(rates) + 1)]
+    each = rates[first - 1] / first
+    out = [each * n for n in range(1, first)]
+    for n, rate in enumerate(rates[first - 1 :], first):
+        out.append(min(rate, SUPERLINEAR * each * n) if _known(rate) else out[-1])
+    return out
+
+
+def _known(rate: float) -> bool:
+    return math.isfinite(rate) and 0 < rate <= LARGEST_RATE

@@ -1,0 +1,180 @@
+"""Phase 6: which cluster nodes. Running pods stay unless their job changes anyway, or packing it earns a change back.
+
+Finds out what counting could not know: pods that do not fit because room is scattered. Such a job is capped, or barred when
+it is its minimum that does not fit, and sizes are chosen again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from elasticjob_operator.autoscaler import board, nominating
+
+if TYPE_CHECKING:
+    from elasticjob_operator.autoscaler import drafts, settings, snapshot
+
+Places = dict[str, board.Pods]
+"""Pods by job and cluster node."""
+
+
+@dataclasses.dataclass(slots=True)
+class Placed:
+    """The result, and whether choosing sizes again would do better."""
+
+    pods: Places
+    short: bool = False
+
+
+def place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> Placed:
+    """Place what stays, then what changes, the largest first; then see what is better moved."""
+    table = board.Board(snap)
+    active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
+    out = Placed({draft.job.name: {} for draft in active})
+    changing = [draft for draft in active if not _stay(draft, table, out, rules)]
+    changing.sort(key=lambda draft: -draft.nodes * draft.job.accelerators)
+    for draft in changing:
+        _put(draft, table, out, rules)
+    staying = set(map(id, changing))
+    for draft in active:
+        if id(draft) not in staying and not draft.job.held:
+            _pack(draft, table, out, rules)
+    return out
+
+
+def present(job: snapshot.Job, table: board.Board) -> board.Pods:
+    """Its pods on cluster nodes that are still there."""
+    out: board.Pods = {}
+    for placed in job.placement:
+        if placed.cluster_node in table.nodes and placed.pods > 0:
+            out[placed.cluster_node] = out.get(placed.cluster_node, 0) + placed.pods
+    return out
+
+
+def _stay(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings) -> bool:
+    """Whether exactly its pods remain: same number, room for them, and its minimum not on what may vanish."""
+    job, pods = draft.job, present(draft.job, table)
+    fits = all(table.free[name] >= count * job.accelerators for name, count in pods.items())
+    if not fits or not (job.held or (draft.nodes == job.granted == sum(pods.values()) and _firm(draft, pods, table, rules))):
+        return False
+    table.put(pods, job.accelerators)
+    out.pods[job.name] = pods
+    return True
+
+
+def _firm(draft: drafts.Draft, pods: board.Pods, table: board.Board, rules: settings.Settings) -> bool:
+    stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
+    return rules.volatile_minimum or stable >= min(draft.minimum, draft.job.minimum)
+
+
+def _put(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings) -> None:
+    """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same."""
+    job = draft.job
+    beside = _added(draft, _kept(draft, table, rules), table, rules)
+    anew = _added(draft, {}, table, rules)
+    counts = sum(beside.values()), sum(anew.values())
+    pods = anew if (-counts[1], len(anew)) < (-counts[0], len(beside)) else beside
+    found = sum(pods.values())
+    if found < draft.nodes:
+        out.short = True
+        draft.cap = max((size for size in draft.sizes if size <= found), default=0)
+        draft.barred = not draft.cap
+        pods = _fewer(pods, draft.cap, table)
+    elif (better := _tighter(draft, pods, table)) and draft.cap is None:
+        out.short = True
+        draft.cap = better
+    draft.nodes = sum(pods.values())
+    table.put(pods, job.accelerators)
+    out.pods[job.name] = pods
+
+
+def _kept(draft: drafts.Draft, table: board.Board, rules: settings.Settings) -> board.Pods:
+    """Of its running pods those that remain: surplus ones leave where the job has fewest, volatile and cordoned first."""
+    each = draft.job.accelerators
+    pods = {name: min(count, table.free[name] // each) for name, count in present(draft.job, table).items()}
+    allowed = set(table.hosts(draft.job, draft.kind))
+    pods = {name: count for name, count in pods.items() if count and (name in allowed or not table.nodes[name].schedulable)}
+    if not rules.volatile_minimum:
+        stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
+        loose = max(draft.nodes - max(draft.minimum, stable), 0)
+        pods = _limited(pods, loose, table)
+    return _fewer(pods, draft.nodes, table)
+
+
+def _limited(pods: board.Pods, loose: int, table: board.Board) -> board.Pods:
+    """At most so many of them on volatile cluster nodes."""
+    firm = {name: count for name, count in pods.items() if not table.nodes[name].volatile}
+    return firm | _fewer({name: count for name, count in pods.items() if name not in firm}, loose, table)
+
+
+def _fewer(pods: board.Pods, wanted: int, table: board.Board) -> board.Pods:
+    out = dict(pods)
+    leaving = sorted(out, key=lambda n: (table.nodes[n].schedulable, not table.nodes[n].volatile, out[n], n))
+    surplus = sum(out.values()) - wanted
+    for name in leaving:
+        gone = max(min(out[name], surplus), 0)
+        out[name] -= gone
+        surplus -= gone
+    return {name: count for name, count in out.items() if count}
+
+
+def _added(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: settings.Settings) -> board.Pods:
+    """`kept` and as many new pods as the job wants and room allows: its minimum on stable cluster nodes, the rest on any."""
+    job, names = draft.job, table.hosts(draft.job, draft.kind)
+    near = [*kept, *present(job, table)]
+    pods = dict(kept)
+    stable = [name for name in names if not table.nodes[name].volatile]
+    firm = 0 if rules.volatile_minimum else draft.minimum - sum(pods.get(name, 0) for name in stable)
+    table.put(pods, job.accelerators)
+    for group, wanted in _groups(draft, stable, names, firm):
+        more = table.fill(group, job.accelerators, min(wanted, draft.nodes - sum(pods.values())), near)
+        table.put(more, job.accelerators)
+        for name, count in more.items():
+            pods[name] = pods.get(name, 0) + count
+    table.lift(pods, job.accelerators)
+    return pods
+
+
+def _groups(draft: drafts.Draft, stable: list[str], names: list[str], firm: int) -> list[tuple[list[str], int]]:
+    if len(stable) == len(names):
+        return [(names, draft.nodes)]
+    firm_names = set(stable)
+    volatile = [name for name in names if name not in firm_names]
+    return [(stable, max(firm, 0)), (volatile, draft.nodes), (stable, draft.nodes)]
+
+
+def _tighter(draft: drafts.Draft, pods: board.Pods, table: board.Board) -> int:
+    """A smaller size that fits on one cluster node and is faster than these scattered pods; 0 if there is none."""
+    if len(pods) < 2 or draft.job.pinned is not None or not scattered(draft, pods, table):  # noqa: PLR2004 -- two are a spread
+        return 0
+    largest = table.largest(draft.job, draft.kind)
+    whole = [size for size in draft.sizes if size <= min(largest, draft.nodes - 1)]
+    best = max(whole, key=draft.curve.log, default=0)
+    return best if best and draft.curve.log(best) >= draft.curve.log(draft.nodes, scattered=True) else 0
+
+
+def scattered(draft: drafts.Draft, pods: board.Pods, table: board.Board) -> bool:
+    """Whether they are on more cluster nodes than the largest ones would need."""
+    sizes = sorted((max(table.nodes[name].free, 0) // draft.job.accelerators
+                    for name in table.hosts(draft.job, draft.kind)), reverse=True)
+    need, fewest = sum(pods.values()), 0
+    for size in sizes:
+        if need <= 0 or not size:
+            break
+        need -= size
+        fewest += 1
+    return len(pods) > fewest
+
+
+def _pack(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings) -> None:
+    """Move a job that stays onto fewer cluster nodes if that earns the change back within the horizon."""
+    job, pods = draft.job, out.pods[draft.job.name]
+    cost = nominating.sane(job.resize_cost) / max(rules.horizon, 1.0)
+    gain = draft.curve.log(draft.nodes) - draft.curve.log(draft.nodes, scattered=True)
+    if len(pods) < 2 or gain <= cost or not scattered(draft, pods, table):  # noqa: PLR2004 -- as above
+        return
+    table.lift(pods, job.accelerators)
+    anew = _added(draft, {}, table, rules)
+    if sum(anew.values()) == draft.nodes and not scattered(draft, anew, table):
+        out.pods[job.name] = pods = anew
+    table.put(pods, job.accelerators)

@@ -1,0 +1,76 @@
+"""How much is left while sizes are chosen: accelerators counted by pool, not yet by cluster node.
+
+A pool is the cluster nodes that no job can tell apart: one kind, stable or volatile, wanted by the same jobs. Counting is
+what makes a decision cheap; whether pods of several accelerators really fit is for `placing.py` to find out.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elasticjob_operator.autoscaler import drafts, snapshot
+
+UNLIMITED = 1 << 30
+"""Room for pods that need no accelerator: their CPUs are the Kubernetes scheduler's affair, and `Job.ceiling` tells us."""
+Key = tuple[str, bool, int]
+
+
+class Room:
+    """What is free; taking only lowers it."""
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self._sets = {job.candidates: number for number, job in enumerate(snap.jobs)}
+        self._free = _pools(snap, self._sets)
+        self._own = _cordoned(snap)
+        self._found: dict[tuple[frozenset[str] | None, str, bool], list[Key]] = {}
+
+    def pods(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> int:
+        """How many more pods of this job fit, on stable or on volatile cluster nodes."""
+        each = draft.job.accelerators
+        if not each:
+            return UNLIMITED
+        shared = sum(self._free[key] // each for key in self._pools(draft, kind, volatile=volatile))
+        return shared + self._own.get((draft.job.name, kind, volatile), 0)
+
+    def take(self, draft: drafts.Draft, pods: int, *, volatile: bool) -> None:
+        """Count so many pods as placed there. The caller has asked `pods` first."""
+        each = draft.job.accelerators
+        for key in self._pools(draft, draft.kind, volatile=volatile) if each else ():
+            part = min(pods, self._free[key] // each)
+            self._free[key] -= part * each
+            pods -= part
+        if pods and each:
+            self._own[draft.job.name, draft.kind, volatile] -= pods
+
+    def _pools(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> list[Key]:
+        """Those the fewest jobs can use come first, so that the others' only places are left to them."""
+        candidates = draft.job.candidates
+        found = self._found.get((candidates, kind, volatile))
+        if found is None:
+            bit = 1 << self._sets[candidates]
+            found = [key for key in self._free if key[0] == kind and key[1] == volatile and key[2] & bit]
+            found.sort(key=lambda key: (key[2].bit_count(), key))
+            self._found[candidates, kind, volatile] = found
+        return found
+
+
+def _pools(snap: snapshot.Snapshot, sets: dict[frozenset[str] | None, int]) -> dict[Key, int]:
+    free: dict[Key, int] = collections.Counter()
+    for node in snap.cluster_nodes:
+        if node.schedulable and node.free > 0:
+            wanted = sum(1 << number for names, number in sets.items() if names is None or node.name in names)
+            free[node.kind, node.volatile, wanted] += node.free
+    return free
+
+
+def _cordoned(snap: snapshot.Snapshot) -> dict[tuple[str, str, bool], int]:
+    """Pods on cordoned cluster nodes: room for the job that has them, and for nobody else."""
+    nodes = {node.name: node for node in snap.cluster_nodes if not node.schedulable}
+    own: dict[tuple[str, str, bool], int] = collections.Counter()
+    for job in snap.jobs:
+        for placed in job.placement:
+            if (node := nodes.get(placed.cluster_node)) is not None:
+                own[job.name, node.kind, node.volatile] += max(placed.pods, 0)
+    return own
