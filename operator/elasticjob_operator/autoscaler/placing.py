@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import board, nominating
+from elasticjob_operator.autoscaler import board, clearing, nominating
 
 if TYPE_CHECKING:
     from elasticjob_operator.autoscaler import drafts, settings, snapshot
@@ -31,15 +31,27 @@ def place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.
     table = board.Board(snap)
     active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
     out = Placed({draft.job.name: {} for draft in active})
-    changing = [draft for draft in active if not _stay(draft, table, out, rules)]
-    changing.sort(key=lambda draft: -draft.nodes * draft.job.accelerators)
-    for draft in changing:
-        _put(draft, table, out, rules)
-    staying = set(map(id, changing))
+    clearer = clearing.Clearing(table, out.pods, rules)
+    changing, staying = [], []
     for draft in active:
-        if id(draft) not in staying and not draft.job.held:
+        if _stay(draft, table, out, rules):
+            clearer.settle(draft)
+            staying.append(draft)
+        else:
+            changing.append(draft)
+    for draft in sorted(changing, key=_sensitive):
+        _put(draft, table, out, rules, clearer)
+    for draft in staying:
+        if not draft.job.held:
             _pack(draft, table, out, rules)
     return out
+
+
+def _sensitive(draft: drafts.Draft) -> tuple[float, int]:
+    """Who loses most by being scattered chooses first, then the largest."""
+    curve = draft.curve
+    loss = curve.log(draft.nodes) - curve.log(draft.nodes, scattered=True)
+    return -loss * draft.weight, -draft.nodes * draft.job.accelerators
 
 
 def present(job: snapshot.Job, table: board.Board) -> board.Pods:
@@ -67,7 +79,8 @@ def _firm(draft: drafts.Draft, pods: board.Pods, table: board.Board, rules: sett
     return rules.volatile_minimum or stable >= min(draft.minimum, draft.job.minimum)
 
 
-def _put(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings) -> None:
+def _put(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings,
+         clearer: clearing.Clearing) -> None:
     """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same."""
     job = draft.job
     beside = _added(draft, _kept(draft, table, rules), table, rules)
@@ -80,9 +93,14 @@ def _put(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.S
         draft.cap = max((size for size in draft.sizes if size <= found), default=0)
         draft.barred = not draft.cap
         pods = _fewer(pods, draft.cap, table)
-    elif (better := _tighter(draft, pods, table)) and draft.cap is None:
-        out.short = True
-        draft.cap = better
+    elif len(pods) > 1 and scattered(draft, pods, table):
+        better = _tighter(draft, table)
+        reached = max(draft.curve.log(better), draft.curve.log(draft.nodes, scattered=True))
+        if cleared := clearer.clear(draft, draft.curve.log(draft.nodes) - reached):
+            pods = cleared
+        elif better and draft.cap is None:
+            out.short = True
+            draft.cap = better
     draft.nodes = sum(pods.values())
     table.put(pods, job.accelerators)
     out.pods[job.name] = pods
@@ -143,14 +161,13 @@ def _groups(draft: drafts.Draft, stable: list[str], names: list[str], firm: int)
     return [(stable, max(firm, 0)), (volatile, draft.nodes), (stable, draft.nodes)]
 
 
-def _tighter(draft: drafts.Draft, pods: board.Pods, table: board.Board) -> int:
-    """A smaller size that fits on one cluster node and is faster than these scattered pods; 0 if there is none."""
-    if len(pods) < 2 or draft.job.pinned is not None or not scattered(draft, pods, table):  # noqa: PLR2004 -- two are a spread
-        return 0
+def _tighter(draft: drafts.Draft, table: board.Board) -> int:
+    """A smaller size that fits on one cluster node and is faster than its pods scattered; 0 if there is none."""
     largest = table.largest(draft.job, draft.kind)
     whole = [size for size in draft.sizes if size <= min(largest, draft.nodes - 1)]
     best = max(whole, key=draft.curve.log, default=0)
-    return best if best and draft.curve.log(best) >= draft.curve.log(draft.nodes, scattered=True) else 0
+    pinned = draft.job.pinned is not None
+    return best if not pinned and draft.curve.log(best) >= draft.curve.log(draft.nodes, scattered=True) else 0
 
 
 def scattered(draft: drafts.Draft, pods: board.Pods, table: board.Board) -> bool:

@@ -65,7 +65,7 @@ def worth(draft: drafts.Draft, rules: settings.Settings) -> list[Point]:
         log = curve.log(size)
         if log > best + LEAST or size == now:
             points.append((size, log + (bonus if size == now else 0.0)))
-        best = max(best, log)
+            best = max(best, log)
     return points
 
 
