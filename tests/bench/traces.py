@@ -33,8 +33,15 @@ def pollux_profiles() -> dict[tuple[str, str], jobs.Profile]:
 def pollux(workload: int) -> list[jobs.TraceJob]:
     """160 jobs in 8 hours."""
     return [
-        jobs.TraceJob(name=row["name"], submitted=float(row["time"]), work=1.0, profile=profile, minimum=1,
-                      maximum=max(profile.rates), requested=int(row["num_replicas"]))
+        jobs.TraceJob(
+            name=row["name"],
+            submitted=float(row["time"]),
+            work=1.0,
+            profile=profile,
+            minimum=1,
+            maximum=max(profile.rates),
+            requested=int(row["num_replicas"]),
+        )
         for row in _rows(DATA / f"pollux/workloads/workload-{workload}.csv")
         for profile in [pollux_profiles()[row["application"], row["batch_size"]]]
     ]
@@ -63,8 +70,15 @@ def elasticflow() -> list[jobs.TraceJob]:
     rows = _rows(DATA / "elasticflow/195job.csv")
     begin = min(float(row["submission_time"]) for row in rows)
     return [
-        jobs.TraceJob(name=row["job_id"], submitted=float(row["submission_time"]) - begin, work=float(row["num_iteration"]),
-                      profile=profile, minimum=1, maximum=max(profile.rates), requested=int(row["num_gpu"]))
+        jobs.TraceJob(
+            name=row["job_id"],
+            submitted=float(row["submission_time"]) - begin,
+            work=float(row["num_iteration"]),
+            profile=profile,
+            minimum=1,
+            maximum=max(profile.rates),
+            requested=int(row["num_gpu"]),
+        )
         for row in rows
         for profile in [elasticflow_profiles()[row["model_name"], row["batch_size"]]]
     ]

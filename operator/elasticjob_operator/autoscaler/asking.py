@@ -1,4 +1,5 @@
-"""Phase 8: pods left pending on purpose, so that a cluster autoscaler (Cluster Autoscaler, Karpenter) adds cluster nodes.
+"""Phase 8: pods left pending on purpose, so that a cluster autoscaler (Cluster Autoscaler, Karpenter) adds cluster
+nodes.
 
 Only up to the administrator's limit, and only for jobs that could use them: first the minimums that found no room.
 """
@@ -17,7 +18,9 @@ LACKING = {decision.Reason.WAITING, decision.Reason.SUSPENDED, decision.Reason.T
 """What more cluster nodes would cure; quotas and senseless sizes they would not."""
 
 
-def ask(grants: list[decision.Grant], jobs: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> list[decision.Grant]:
+def ask(
+    grants: list[decision.Grant], jobs: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings
+) -> list[decision.Grant]:
     """The same grants, some with pods to leave pending, by priority and then by age."""
     left = rules.pending_limit
     if left <= 0 or not snap.jobs:

@@ -1,6 +1,7 @@
 """Cluster nodes while pods are being put on them: exact, one number of free accelerators each.
 
-Filling packs: one cluster node if the pods fit on one (the tightest), else one topology domain, else wherever there is most.
+Filling packs: one cluster node if the pods fit on one (the tightest), else one topology domain, else wherever there
+is most.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Board:
         return max((self.free[name] // job.accelerators for name in self.hosts(job, kind)), default=0)
 
     def fill(self, names: Collection[str], each: int, pods: int, near: Collection[str]) -> Pods:
-        """Where to put so many pods, as few as fit; nothing is taken yet. `near`: cluster nodes the job is on, or was."""
+        """Where to put so many pods, as few as fit; nothing is taken yet. `near`: cluster nodes the job is on, or
+        was.
+        """
         room = {name: self.free[name] // each for name in names if self.free[name] >= each}
         if not room or pods < 1:
             return {}

@@ -1,4 +1,5 @@
-"""Who may have how much: queues with weights, quotas and borrowing, and namespaces' ResourceQuotas. Counts, decides nothing.
+"""Who may have how much: queues with weights, quotas and borrowing, and namespaces' ResourceQuotas. Counts, decides
+nothing.
 
 A job that names no queue belongs to its namespace's, so 500 jobs of one namespace share what one namespace deserves.
 """
@@ -47,12 +48,16 @@ class Claims:
 
 
 def home(job: snapshot.Job) -> str:
-    """The queue it counts for. Queues' names have no colon in Kubernetes, so a namespace's own cannot be taken for one."""
+    """The queue it counts for. Queues' names have no colon in Kubernetes, so a namespace's own cannot be taken for
+    one.
+    """
     return job.queue or f"namespace:{job.namespace}"
 
 
 def _deserved(queues: dict[str, snapshot.Queue], total: int) -> dict[str, int]:
-    """Its quota where there is one, else its weight's part of what the quotas leave. Quotas above the cluster are scaled."""
+    """Its quota where there is one, else its weight's part of what the quotas leave. Quotas above the cluster are
+    scaled.
+    """
     quotas = {name: max(queue.quota, 0) for name, queue in queues.items() if queue.quota is not None}
     promised = sum(quotas.values())
     part = min(1.0, total / promised) if promised else 1.0

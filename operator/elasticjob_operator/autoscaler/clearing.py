@@ -70,8 +70,11 @@ class Clearing:
             table.lift(self.pods[mover.job.name], mover.job.accelerators)
         table.put({name: draft.nodes}, draft.job.accelerators)
         for mover in movers:
-            hosts = [host for host in table.hosts(mover.job, mover.kind)
-                     if self.rules.volatile_minimum or not table.nodes[host].volatile]
+            hosts = [
+                host
+                for host in table.hosts(mover.job, mover.kind)
+                if self.rules.volatile_minimum or not table.nodes[host].volatile
+            ]
             pods = table.fill(hosts, mover.job.accelerators, mover.nodes, ())
             if len(pods) == 1:
                 table.put(pods, mover.job.accelerators)

@@ -1,7 +1,8 @@
 """A job's throughput by size, as the allocator uses it: cleaned of what cannot be, and told in logarithms.
 
-Only ratios count: twice the speed is worth the same to a job of any unit (samples, steps, tokens). A curve is a value that
-lives as long as its evidence, so what is derived from it is computed once. It knows nothing of how it was measured.
+Only ratios count: twice the speed is worth the same to a job of any unit (samples, steps, tokens). A curve is a value
+that lives as long as its evidence, so what is derived from it is computed once. It knows nothing of how it was
+measured.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import functools
 import math
 
 UNMEASURED_EXPONENT = 0.8
-"""Speed of n nodes of a job that never reported is taken as n^0.8: +74 % by each doubling. Between the best and the worst
-of Pollux's six models within one cluster node, so such a job is neither preferred nor starved."""
+"""Speed of n nodes of a job that never reported is taken as n^0.8: +74 % by each doubling. Between the best and the
+worst of Pollux's six models within one cluster node, so such a job is neither preferred nor starved."""
 SUPERLINEAR = 1.25
-"""A node is believed to be at most so much faster in a larger job than in the smallest measured one. Caches and memory do
-give 1.05 (Pollux's BERT on 4 T4); what goes beyond is a broken report, and would draw the whole cluster."""
+"""A node is believed to be at most so much faster in a larger job than in the smallest measured one. Caches and
+memory do give 1.05 (Pollux's BERT on 4 T4); what goes beyond is a broken report, and would draw the whole cluster."""
 WORTHWHILE = 1.01
 """A larger size counts only if it is 1 % faster: less is below what reports can tell apart."""
 LARGEST_RATE = 1e12

@@ -1,8 +1,9 @@
-"""The decision, in numbered phases on one snapshot. Pure: the same snapshot gives the same grants, in operator and simulator.
+"""The decision, in numbered phases on one snapshot. Pure: the same snapshot gives the same grants, in operator and
+simulator.
 
 Invariants, checked by `check` on every decision:
-1. A job has nothing, or one of its allowed sizes (gang). 2. No cluster node is promised twice. 3. Pods of a job that has
-nothing are nowhere. A decision that breaks one is a bug: better no decision than a wrong one.
+1. A job has nothing, or one of its allowed sizes (gang). 2. No cluster node is promised twice. 3. Pods of a job that
+has nothing are nowhere. A decision that breaks one is a bug: better no decision than a wrong one.
 """
 
 from __future__ import annotations

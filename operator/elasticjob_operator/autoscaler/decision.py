@@ -1,11 +1,15 @@
-"""What the allocator says: for each job its nodes, where to put them, and why. Values only; carrying them out is the operator's."""
+"""What the allocator says: for each job its nodes, where to put them, and why. Values only; carrying them out is the
+operator's.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import snapshot
+if TYPE_CHECKING:
+    from elasticjob_operator.autoscaler import snapshot
 
 
 class Reason(str, enum.Enum):

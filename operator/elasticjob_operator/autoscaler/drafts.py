@@ -1,4 +1,6 @@
-"""A job in the middle of a decision: what it may have, and what it has been given so far. Mutable, and never leaves it."""
+"""A job in the middle of a decision: what it may have, and what it has been given so far. Mutable, and never leaves
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from typing import TYPE_CHECKING
 from elasticjob_operator.autoscaler import curves, decision
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from elasticjob_operator.autoscaler import snapshot
 
 
@@ -17,7 +21,7 @@ class Draft:
     """The allocator's working copy of one job."""
 
     job: snapshot.Job
-    sizes: tuple[int, ...] = ()
+    sizes: Sequence[int] = ()
     """The sizes it may have, ascending; the first is its minimum. Empty: none, for `reason`."""
     kinds: tuple[str, ...] = ()
     """Kinds of accelerator it can run on, best first."""

@@ -1,4 +1,6 @@
-"""Phase 7: a grant's words, for conditions, events and people. Says what changed, what it is worth and who pays for it."""
+"""Phase 7: a grant's words, for conditions, events and people. Says what changed, what it is worth and who pays for
+it.
+"""
 
 from __future__ import annotations
 
@@ -48,28 +50,31 @@ def _reason(draft: drafts.Draft, pods: dict[str, int]) -> decision.Reason:
 
 
 def _message(draft: drafts.Draft, reason: decision.Reason, freed: dict[str, int], taken: dict[str, int]) -> str:
-    before, after, reasons = draft.job.granted, draft.nodes, decision.Reason
     if draft.message:
         return draft.message
-    if reason is reasons.WAITING:
-        return f"waits for {draft.minimum} nodes: jobs before it in order have the room"
-    if reason is reasons.SUSPENDED:
-        return f"{before} → 0: gives way to {_names(taken)}"
-    if reason in {reasons.HELD, reasons.KEPT}:
-        return f"stays at {after}"
+    before, after, reasons = draft.job.granted, draft.nodes, decision.Reason
+    if after and after != before:
+        return _change(draft, freed, taken)
     if reason is reasons.MOVED:
-        return f"stays at {after}, on fewer cluster nodes: {_percent(draft, before, after, scattered=True)} throughput"
+        return f"stays at {after}, on other cluster nodes: packs better"
+    told = {
+        reasons.WAITING: "waits: jobs before it in order have the room that its minimum needs",
+        reasons.SUSPENDED: f"{before} → 0: gives way to {_names(taken) or 'others'}",
+    }
+    return told.get(reason, f"stays at {after}")
+
+
+def _change(draft: drafts.Draft, freed: dict[str, int], taken: dict[str, int]) -> str:
+    before, after = draft.job.granted, draft.nodes
     if not before:
         return f"starts with {after} of at most {draft.job.maximum} nodes"
+    part = curves.gain(draft.curve.log(before), draft.curve.log(after))
+    percent = f"{part:+.0%}".replace("%", " %").replace("-", "−")  # noqa: RUF001 -- a minus sign
     if after > before:
-        origin = f"accelerators freed by {_names(freed)}" if freed else "free capacity"
-        return f"{before} → {after}: {_percent(draft, before, after)} throughput, {origin}"
-    return f"{before} → {after}: {_percent(draft, before, after)} throughput, {_names(taken) if taken else 'less capacity'}"
-
-
-def _percent(draft: drafts.Draft, before: int, after: int, *, scattered: bool = False) -> str:
-    part = curves.gain(draft.curve.log(before, scattered=scattered), draft.curve.log(after))
-    return f"{part:+.0%}".replace("%", " %").replace("-", "−")  # noqa: RUF001 -- a minus sign
+        why = f"accelerators freed by {_names(freed)}" if freed else "free capacity"
+    else:
+        why = f"accelerators to {_names(taken)}" if taken else "less capacity"
+    return f"{before} → {after}: {percent} throughput, {why}"
 
 
 def _names(counts: dict[str, int]) -> str:

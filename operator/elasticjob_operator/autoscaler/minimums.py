@@ -1,7 +1,7 @@
 """Phases 2 and 3: the order of the jobs, and each job's minimum, whole or not at all (gang).
 
-No surplus is given before every minimum that fits has its place: so no job waits while the sum of the minimums fits, and a
-newcomer first takes what others had beyond theirs (shrink), then the place of the last in order (suspend).
+No surplus is given before every minimum that fits has its place: so no job waits while the sum of the minimums fits,
+and a newcomer first takes what others had beyond theirs (shrink), then the place of the last in order (suspend).
 """
 
 from __future__ import annotations

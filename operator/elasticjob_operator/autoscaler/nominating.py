@@ -1,4 +1,5 @@
-"""Phase 1: what each job could have at all, were it alone. Whoever asks for the impossible is told so and holds nobody up.
+"""Phase 1: what each job could have at all, were it alone. Whoever asks for the impossible is told so and holds
+nobody up.
 
 Everything odd ends here: later phases see sane sizes, finite numbers and at least one kind of accelerator for each job
 that is left. It never raises: a job is somebody's input, and one bad job must not stop the others' decisions.
@@ -28,8 +29,10 @@ def nominate(snap: snapshot.Snapshot, rules: settings.Settings) -> list[drafts.D
     seen: dict[tuple[frozenset[str] | None, int], Hosts] = {}
     kinds = {node.name: node.kind for node in snap.cluster_nodes}
     unique = {job.name: job for job in reversed(snap.jobs)}
-    return [_nominate(job, _hosts(job, snap, seen), rules, _most(job, quotas, limits), kinds)
-            for job in reversed(unique.values())]
+    return [
+        _nominate(job, _hosts(job, snap, seen), rules, _most(job, quotas, limits), kinds)
+        for job in reversed(unique.values())
+    ]
 
 
 def sane(value: float, otherwise: float = 0.0) -> float:
@@ -37,40 +40,43 @@ def sane(value: float, otherwise: float = 0.0) -> float:
     return value if math.isfinite(value) and value >= 0 else otherwise
 
 
-def _nominate(job: snapshot.Job, hosts: Hosts, rules: settings.Settings, most: int | None,
-              kinds: Mapping[str, str]) -> drafts.Draft:
-    draft = drafts.Draft(job=job)
-    sizes = _sizes(job)
-    if not sizes:
-        return _refuse(draft, decision.Reason.INVALID, f"no size from {job.minimum} to {job.maximum} nodes is allowed")
+def _nominate(
+    job: snapshot.Job, hosts: Hosts, rules: settings.Settings, most: int | None, kinds: Mapping[str, str]
+) -> drafts.Draft:
+    draft, sizes = drafts.Draft(job=job), _sizes(job)
     if job.held and job.granted > 0:
-        sizes = [job.granted]
-        draft.kinds = _ordered(job, hosts, kinds) or ("",)
-        draft.sizes = sizes
+        draft.sizes, draft.kinds = (job.granted,), _ordered(job, hosts, kinds) or ("",)
         return draft
-    if most is not None and sizes[0] * job.accelerators > most:
-        return _refuse(draft, decision.Reason.QUOTA,
-                       f"its minimum needs {sizes[0] * job.accelerators} accelerators, the quota leaves {most}")
-    if not hosts:
-        return _refuse(draft, decision.Reason.NO_CAPACITY, "no cluster node it may run on has room for one of its pods")
     firm = {kind: fit[1] if rules.volatile_minimum else fit[0] for kind, fit in hosts.items()}
-    able = {kind: hosts[kind] for kind in hosts if firm[kind] >= sizes[0]}
-    if not able:
-        return _refuse(draft, decision.Reason.TOO_LARGE,
-                       f"its minimum is {sizes[0]} nodes, the cluster nodes it may run on hold {max(firm.values())}")
-    if job.ceiling is not None and sizes[0] > job.ceiling:
-        return _refuse(draft, decision.Reason.NO_CAPACITY,
-                       f"pods beyond {job.ceiling} stayed unschedulable, its minimum is {sizes[0]} nodes")
+    if objection := _objection(job, sizes, firm, most):
+        draft.reason, draft.message = objection
+        return draft
+    able = {kind: fit for kind, fit in hosts.items() if firm[kind] >= sizes[0]}
     top = max(fit[1] for fit in able.values())
     top = top if job.ceiling is None else min(top, job.ceiling)
-    draft.sizes = _pin(job, _upto(sizes, top))
-    draft.kinds = _ordered(job, able, kinds)
+    draft.sizes, draft.kinds = _pin(job, _upto(sizes, top)), _ordered(job, able, kinds)
     return draft
 
 
-def _refuse(draft: drafts.Draft, reason: decision.Reason, message: str) -> drafts.Draft:
-    draft.reason, draft.message = reason, message
-    return draft
+def _objection(
+    job: snapshot.Job, sizes: Sequence[int], firm: Mapping[str, int], most: int | None
+) -> tuple[decision.Reason, str] | None:
+    """Why it can never run as things are, or None."""
+    reasons, least = decision.Reason, sizes[0] if sizes else 0
+    if not sizes:
+        return reasons.INVALID, f"no size from {job.minimum} to {job.maximum} nodes is allowed"
+    if most is not None and least * job.accelerators > most:
+        return reasons.QUOTA, f"its minimum needs {least * job.accelerators} accelerators, the quota leaves {most}"
+    if not firm:
+        return reasons.NO_CAPACITY, "no cluster node it may run on has room for one of its pods"
+    if max(firm.values()) < least:
+        return (
+            reasons.TOO_LARGE,
+            f"its minimum is {least} nodes, there is room for {max(firm.values())}",
+        )
+    if job.ceiling is not None and least > job.ceiling:
+        return reasons.NO_CAPACITY, f"pods beyond {job.ceiling} stayed unschedulable, its minimum is {least} nodes"
+    return None
 
 
 def _sizes(job: snapshot.Job) -> Sequence[int]:

@@ -1,7 +1,7 @@
 """Phase 6: which cluster nodes. Running pods stay unless their job changes anyway, or packing it earns a change back.
 
-Finds out what counting could not know: pods that do not fit because room is scattered. Such a job is capped, or barred when
-it is its minimum that does not fit, and sizes are chosen again.
+Finds out what counting could not know: pods that do not fit because room is scattered. Such a job is capped, or
+barred when it is its minimum that does not fit, and sizes are chosen again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def _stay(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.
     """Whether exactly its pods remain: same number, room for them, and its minimum not on what may vanish."""
     job, pods = draft.job, present(draft.job, table)
     fits = all(table.free[name] >= count * job.accelerators for name, count in pods.items())
-    if not fits or not (job.held or (draft.nodes == job.granted == sum(pods.values()) and _firm(draft, pods, table, rules))):
+    if not fits or not (
+        job.held or (draft.nodes == job.granted == sum(pods.values()) and _firm(draft, pods, table, rules))
+    ):
         return False
     table.put(pods, job.accelerators)
     out.pods[job.name] = pods
@@ -79,8 +81,9 @@ def _firm(draft: drafts.Draft, pods: board.Pods, table: board.Board, rules: sett
     return rules.volatile_minimum or stable >= min(draft.minimum, draft.job.minimum)
 
 
-def _put(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings,
-         clearer: clearing.Clearing) -> None:
+def _put(
+    draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings, clearer: clearing.Clearing
+) -> None:
     """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same."""
     job = draft.job
     beside = _added(draft, _kept(draft, table, rules), table, rules)
@@ -107,11 +110,15 @@ def _put(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.S
 
 
 def _kept(draft: drafts.Draft, table: board.Board, rules: settings.Settings) -> board.Pods:
-    """Of its running pods those that remain: surplus ones leave where the job has fewest, volatile and cordoned first."""
+    """Of its running pods those that remain: surplus ones leave where the job has fewest, volatile and cordoned
+    first.
+    """
     each = draft.job.accelerators
     pods = {name: min(count, table.free[name] // each) for name, count in present(draft.job, table).items()}
     allowed = set(table.hosts(draft.job, draft.kind))
-    pods = {name: count for name, count in pods.items() if count and (name in allowed or not table.nodes[name].schedulable)}
+    pods = {
+        name: count for name, count in pods.items() if count and (name in allowed or not table.nodes[name].schedulable)
+    }
     if not rules.volatile_minimum:
         stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
         loose = max(draft.nodes - max(draft.minimum, stable), 0)
@@ -137,7 +144,9 @@ def _fewer(pods: board.Pods, wanted: int, table: board.Board) -> board.Pods:
 
 
 def _added(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: settings.Settings) -> board.Pods:
-    """`kept` and as many new pods as the job wants and room allows: its minimum on stable cluster nodes, the rest on any."""
+    """`kept` and as many new pods as the job wants and room allows: its minimum on stable cluster nodes, the rest on
+    any.
+    """
     job, names = draft.job, table.hosts(draft.job, draft.kind)
     near = [*kept, *present(job, table)]
     pods = dict(kept)
@@ -172,8 +181,10 @@ def _tighter(draft: drafts.Draft, table: board.Board) -> int:
 
 def scattered(draft: drafts.Draft, pods: board.Pods, table: board.Board) -> bool:
     """Whether they are on more cluster nodes than the largest ones would need."""
-    sizes = sorted((max(table.nodes[name].free, 0) // draft.job.accelerators
-                    for name in table.hosts(draft.job, draft.kind)), reverse=True)
+    sizes = sorted(
+        (max(table.nodes[name].free, 0) // draft.job.accelerators for name in table.hosts(draft.job, draft.kind)),
+        reverse=True,
+    )
     need, fewest = sum(pods.values()), 0
     for size in sizes:
         if need <= 0 or not size:

@@ -1,7 +1,8 @@
 """How much is left while sizes are chosen: accelerators counted by pool, not yet by cluster node.
 
-A pool is the cluster nodes that no job can tell apart: one kind, stable or volatile, wanted by the same jobs. Counting is
-what makes a decision cheap; whether pods of several accelerators really fit is for `placing.py` to find out.
+A pool is the cluster nodes that no job can tell apart: one kind, stable or volatile, wanted by the same jobs.
+Counting is what makes a decision cheap; whether pods of several accelerators really fit is for `placing.py` to find
+out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from elasticjob_operator.autoscaler import drafts, snapshot
 
 UNLIMITED = 1 << 30
-"""Room for pods that need no accelerator: their CPUs are the Kubernetes scheduler's affair, and `Job.ceiling` tells us."""
+"""Room for pods that need no accelerator: their CPUs are the Kubernetes scheduler's affair, and `Job.ceiling` tells
+us."""
 Key = tuple[str, bool, int]
 
 

@@ -10,8 +10,9 @@ class Settings:
     """One for the whole cluster."""
 
     horizon: float = 300.0
-    """Seconds that a size is expected to stand: a resize must earn back its cost within this time. Jobs arrive and end about
-    every 3 minutes on 64 GPUs in Pollux's traces; 120 to 600 s differ by under 2 % there, and longer resizes more often."""
+    """Seconds that a size is expected to stand: a resize must earn back its cost within this time. Jobs arrive and
+    end about every 3 minutes on 64 GPUs in Pollux's traces; 120 to 600 s differ by under 2 % there, and longer
+    resizes more often."""
     youngest: float = 600.0
     """Seconds: below this the jobs' mean age tells nothing of their lengths (see `surplus.weigh`)."""
     turn: float = 3600.0

@@ -1,7 +1,7 @@
 """What the allocator decides from: one frozen picture of cluster nodes, jobs, queues and quotas.
 
-Whoever reads the cluster fills it in; nothing here asks anybody anything, and there is no time of day: ages are seconds.
-Values are believed as they stand, however absurd: `nominating.py` takes out what makes no sense.
+Whoever reads the cluster fills it in; nothing here asks anybody anything, and there is no time of day: ages are
+seconds. Values are believed as they stand, however absurd: `nominating.py` takes out what makes no sense.
 
 "Node" is torchrun's, one pod; a Kubernetes node is a *cluster node*. "Accelerators" are whole devices of one resource.
 """
@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import curves
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from elasticjob_operator.autoscaler import curves
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Job:
     accelerators: int = 1
     """Devices of one pod; 0: trains on CPUs."""
     candidates: frozenset[str] | None = None
-    """Cluster nodes its pod template can run on (selectors, affinities, taints); share one set among like jobs. None: all."""
+    """Cluster nodes its pod template can run on (selectors, affinities, taints); share one set among like jobs. None:
+    all."""
     namespace: str = ""
     queue: str = ""
     priority: int = 0

@@ -1,17 +1,19 @@
-"""Phases 4 and 5: what the minimums leave. Sizes set by people first, the rest step by step to whom each node helps most.
+"""Phases 4 and 5: what the minimums leave. Sizes set by people first, the rest step by step to whom each node helps
+most.
 
 Maximises the sum over jobs of weight x log(throughput): a doubling counts the same for everybody, so a job that scales
 badly stops early and leaves its nodes to one that scales well. Two things make it more than that:
 
-* weights fall with age. Lengths are not known, but training jobs' are spread so widely that what has run long will run long
-  still: speeding up a young job ends it soon and frees its nodes.
-* staying is worth something. The present size gets a bonus of resize cost / horizon, so a change has to earn its cost back
-  within the horizon, by measured cost and measured speed: that is the hysteresis, and nothing else is.
+* weights fall with age. Lengths are not known, but training jobs' are spread so widely that what has run long will
+  run long still: speeding up a young job ends it soon and frees its nodes.
+* staying is worth something. The present size gets a bonus of resize cost / horizon, so a change has to earn its cost
+  back within the horizon, by measured cost and measured speed: that is the hysteresis, and nothing else is.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -72,15 +74,15 @@ def worth(draft: drafts.Draft, rules: settings.Settings) -> list[Point]:
 def steps(points: list[Point]) -> list[tuple[int, float]]:
     """The upper hull from the first point on: (size, gain per node), gains falling and above zero.
 
-    Hull steps jump over sizes that are no better than their neighbours: 8 nodes across may lose to 4 together and still 12
-    be worth having.
+    Hull steps jump over sizes that are no better than their neighbours: 8 nodes across may lose to 4 together and
+    still 12 be worth having.
     """
     hull: list[Point] = []
     for size, value in points:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-2], (size, value)):
             hull.pop()
         hull.append((size, value))
-    found = [(b[0], _slope(a, b)) for a, b in zip(hull, hull[1:], strict=False)]
+    found = [(b[0], _slope(a, b)) for a, b in itertools.pairwise(hull)]
     return [step for step in found if step[1] > 0]
 
 
@@ -88,8 +90,9 @@ def _slope(low: Point, high: Point) -> float:
     return (high[1] - low[1]) / (high[0] - low[0])
 
 
-def _share(level: list[drafts.Draft], points: dict[str, list[Point]], space: room.Room, held: claims.Claims,
-           *, borrowing: bool) -> None:
+def _share(
+    level: list[drafts.Draft], points: dict[str, list[Point]], space: room.Room, held: claims.Claims, *, borrowing: bool
+) -> None:
     """The best next step of all jobs, again and again; one that does not fit whole is tried smaller."""
     heap: list[tuple[float, int, list[tuple[int, float]]]] = []
 

@@ -38,7 +38,7 @@ class Profile:
         none = (0.0,)
         return curves.Curve(
             tuple(self.rates.get(n, none)[0] for n in sizes),
-            tuple(self.rates.get(n, none)[: 2][-1] for n in sizes),
+            tuple(self.rates.get(n, none)[:2][-1] for n in sizes),
         )
 
 

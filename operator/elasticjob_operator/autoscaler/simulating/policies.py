@@ -1,7 +1,7 @@
 """Policies to compare with: ours, and published ones written from their papers' rules. The operator knows only ours.
 
-Each is called with a snapshot and answers with pods by cluster node. The published ones pack as their artifact does: who
-keeps its size keeps its pods, the others go, smallest first, to the emptiest cluster nodes.
+Each is called with a snapshot and answers with pods by cluster node. The published ones pack as their artifact does:
+who keeps its size keeps its pods, the others go, smallest first, to the emptiest cluster nodes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def ours(rules: settings.Settings = deciding.DEFAULT) -> replaying.Policy:
 
 
 def tiresias(requested: Mapping[str, int]) -> replaying.Policy:
-    """Two queues by attained service, rigid sizes, first come first served in each, later jobs may fill gaps (NSDI'19)."""
+    """Two queues by attained service, rigid sizes, first come first served in each, later jobs may fill gaps
+    (NSDI'19).
+    """
     executed: dict[str, float] = {}
     last: dict[str, float] = {}
     queues: tuple[list[str], list[str]] = ([], [])
@@ -68,7 +70,9 @@ def tiresias(requested: Mapping[str, int]) -> replaying.Policy:
 
 
 def optimus(oracle: Oracle) -> replaying.Policy:
-    """One node each, then each next node to the job whose remaining time falls most by it (EuroSys'18); knows lengths."""
+    """One node each, then each next node to the job whose remaining time falls most by it (EuroSys'18); knows
+    lengths.
+    """
 
     def policy(snap: snapshot.Snapshot) -> replaying.Allocation:
         free, sizes = _total(snap), {}
@@ -82,7 +86,9 @@ def optimus(oracle: Oracle) -> replaying.Policy:
 
 
 def equal(snap: snapshot.Snapshot) -> replaying.Allocation:
-    """The same for everybody, node by node, as far as a job has use for it: no size that is not faster than all below."""
+    """The same for everybody, node by node, as far as a job has use for it: no size that is not faster than all
+    below.
+    """
     free, sizes = _total(snap), {}
     for job in sorted(snap.jobs, key=lambda job: -job.age):
         if free:

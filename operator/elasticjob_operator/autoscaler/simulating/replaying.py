@@ -1,8 +1,8 @@
 """The replay itself: a fixed step, the policy at each, and progress in between.
 
-Model (after Pollux's artifact, so that its published figures can be compared): decisions every `interval`; whoever's pods
-change makes no progress for `resize_cost` seconds, the first start included; giving up all pods is free; a job ends in the
-middle of a step, its room is seen by the next decision.
+Model (after Pollux's artifact, so that its published figures can be compared): decisions every `interval`; whoever's
+pods change makes no progress for `resize_cost` seconds, the first start included; giving up all pods is free; a job
+ends in the middle of a step, its room is seen by the next decision.
 """
 
 from __future__ import annotations
@@ -63,8 +63,14 @@ class Event:
 class Replay:
     """One run of one trace under one policy."""
 
-    def __init__(self, trace: list[jobs.TraceJob], events: list[Event], policy: Policy,
-                 knowledge: Knowledge | None = None, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        trace: list[jobs.TraceJob],
+        events: list[Event],
+        policy: Policy,
+        knowledge: Knowledge | None = None,
+        options: Options | None = None,
+    ) -> None:
         self._coming = sorted((jobs.Running(job=job, left=job.work) for job in trace), key=lambda r: r.job.submitted)
         self._events = sorted(events, key=lambda event: event.at)
         self._policy = policy
@@ -104,16 +110,26 @@ class Replay:
 
     def picture(self, now: float) -> snapshot.Snapshot:
         """What the policy sees."""
-        return snapshot.Snapshot(cluster_nodes=self._nodes, jobs=tuple(
-            self._seen(run, now) for run in self._active.values()))
+        return snapshot.Snapshot(
+            cluster_nodes=self._nodes, jobs=tuple(self._seen(run, now) for run in self._active.values())
+        )
 
     def _seen(self, run: jobs.Running, now: float) -> snapshot.Job:
         job = run.job
         return snapshot.Job(
-            name=job.name, minimum=job.minimum, maximum=job.maximum, age=now - job.submitted,
-            accelerators=job.accelerators, priority=job.priority, queue=job.queue, namespace=job.namespace,
-            granted=run.nodes, placement=tuple(snapshot.Placement(name, count) for name, count in run.pods.items()),
-            waited=run.waited, served=run.served, resize_cost=self._options.resize_cost,
+            name=job.name,
+            minimum=job.minimum,
+            maximum=job.maximum,
+            age=now - job.submitted,
+            accelerators=job.accelerators,
+            priority=job.priority,
+            queue=job.queue,
+            namespace=job.namespace,
+            granted=run.nodes,
+            placement=tuple(snapshot.Placement(name, count) for name, count in run.pods.items()),
+            waited=run.waited,
+            served=run.served,
+            resize_cost=self._options.resize_cost,
             curves={"": self._knowledge.curve(run)},
         )
 

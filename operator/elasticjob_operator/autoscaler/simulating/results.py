@@ -54,8 +54,8 @@ class Result:
     def unfairness(self, accelerators: int, resize_cost: float) -> list[float]:
         """Finish-time fairness of each job: its time over its time alone on an equal share of the cluster.
 
-        The share is the cluster divided by the mean number of jobs present during the job's life (at least one), rounded
-        down to a size it can have; below its minimum it would run that part of the time. Both pay one start.
+        The share is the cluster divided by the mean number of jobs present during the job's life (at least one),
+        rounded down to a size it can have; below its minimum it would run that part of the time. Both pay one start.
         """
         crowd = _Crowd([(run.job.submitted, run.finished or 0.0) for run in self.finished])
         return [_unfairness(run, accelerators / run.job.accelerators, resize_cost, crowd) for run in self.finished]

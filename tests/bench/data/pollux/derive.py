@@ -1,8 +1,8 @@
-"""How `placement_profile.csv` comes out of the public measurements: seconds to finish by application, batch size, GPUs and
-the number of cluster nodes they are spread over.
+"""How `placement_profile.csv` comes out of the public measurements: seconds to finish by application, batch size,
+GPUs and the number of cluster nodes they are spread over.
 
-Run by hand, `python derive.py SIMULATOR_DIR`, on an unpacked `simulator/` folder of petuum/adaptdl (README.md here names
-the commit). It only reshapes measured step times; it holds no policy and nothing else imports it.
+Run by hand, `python derive.py SIMULATOR_DIR`, on an unpacked `simulator/` folder of petuum/adaptdl (README.md here
+names the commit). It only reshapes measured step times; it holds no policy and nothing else imports it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def iterations(folder: pathlib.Path, app: str, batch: int) -> float:
 
 
 def seconds(simulator: pathlib.Path, app: str, batch: int, gpus: int) -> list[float]:
-    """Seconds to finish on the fewest cluster nodes that hold so many GPUs, on one more, and so on to one GPU on each."""
+    """Seconds to finish on the fewest cluster nodes that hold so many GPUs, on one more, and so on to one GPU on
+    each.
+    """
     folder = simulator / "traces" / app
     atomic, passes = split(app, batch, gpus)
     table, steps = read(folder), iterations(folder, app, gpus * atomic * passes)
