@@ -87,3 +87,18 @@ def elasticflow() -> list[jobs.TraceJob]:
 def cluster(count: int, each: int) -> list[replaying.Event]:
     """A cluster that stays as it is."""
     return [replaying.Event(0.0, tuple(snapshot.ClusterNode(f"node-{i:03}", each) for i in range(count)))]
+
+
+def spot(stable: int, each: int) -> list[replaying.Event]:
+    """Parcae's p3 trace as volatile cluster nodes beside stable ones; the file's times are milliseconds."""
+    firm = [snapshot.ClusterNode(f"stable-{i:02}", each) for i in range(stable)]
+    present: dict[str, snapshot.ClusterNode] = {}
+    by_time: dict[float, tuple[snapshot.ClusterNode, ...]] = {}
+    with (DATA / "spot/p3trace.csv").open(newline="") as file:
+        for at, what, name in csv.reader(file):
+            if what == "add":
+                present[name] = snapshot.ClusterNode(name, each, volatile=True)
+            else:
+                present.pop(name, None)
+            by_time[float(at) / 1000] = (*firm, *present.values())
+    return [replaying.Event(at, nodes) for at, nodes in by_time.items()]

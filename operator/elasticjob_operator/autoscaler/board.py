@@ -24,6 +24,7 @@ class Board:
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self.nodes = {node.name: node for node in snap.cluster_nodes}
         self.free = {node.name: max(node.free, 0) for node in snap.cluster_nodes}
+        self._capacities: dict[tuple[frozenset[str] | None, str, int], list[int]] = {}
         self._hosts: dict[tuple[frozenset[str] | None, str], list[str]] = {}
 
     def put(self, pods: Pods, each: int) -> None:
@@ -43,6 +44,15 @@ class Board:
             able = (node for node in self.nodes.values() if node.schedulable and node.kind == kind)
             self._hosts[key] = sorted(n.name for n in able if job.candidates is None or n.name in job.candidates)
         return self._hosts[key]
+
+    def capacities(self, job: snapshot.Job, kind: str) -> list[int]:
+        """Pods of this job that the empty cluster nodes take, the largest first."""
+        key = job.candidates, kind, job.accelerators
+        if key not in self._capacities:
+            each = job.accelerators
+            free = (max(self.nodes[name].free, 0) // each for name in self.hosts(job, kind))
+            self._capacities[key] = sorted(free, reverse=True)
+        return self._capacities[key]
 
     def largest(self, job: snapshot.Job, kind: str) -> int:
         """Pods of this job that the emptiest cluster node still takes."""

@@ -76,7 +76,7 @@ class Clearing:
                 if self.rules.volatile_minimum or not table.nodes[host].volatile
             ]
             pods = table.fill(hosts, mover.job.accelerators, mover.nodes, ())
-            if len(pods) == 1:
+            if list(pods.values()) == [mover.nodes]:
                 table.put(pods, mover.job.accelerators)
                 moved.append((mover, pods))
         table.lift({name: draft.nodes}, draft.job.accelerators)

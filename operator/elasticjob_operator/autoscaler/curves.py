@@ -10,6 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 UNMEASURED_EXPONENT = 0.8
 """Speed of n nodes of a job that never reported is taken as n^0.8: +74 % by each doubling. Between the best and the
@@ -21,6 +25,9 @@ WORTHWHILE = 1.01
 """A larger size counts only if it is 1 % faster: less is below what reports can tell apart."""
 LARGEST_RATE = 1e12
 """No unit of training progress comes faster; larger numbers are garbage."""
+LEAST = math.log(WORTHWHILE)
+Point = tuple[int, float]
+"""A size, and the logarithm of the throughput it is worth."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +54,20 @@ class Curve:
         loose = [b if _known(b) else a for a, b in zip(packed, self.scattered, strict=False)]
         return tuple(math.log(min(a, b)) for a, b in zip(packed, loose, strict=False)) + self.logs[len(loose) :]
 
+    @functools.cached_property
+    def _ladders(self) -> dict[int, tuple[Point, ...]]:
+        return {}
+
+    def ladder(self, first: int) -> tuple[Point, ...]:
+        """The upper hull of the logarithms from size `first` on: sizes worth having, each step's gain per node below the last's.
+
+        It jumps over sizes that are no better than their neighbours: 8 nodes across may lose to 4 together and still 12 be
+        worth having. Computed once for each minimum.
+        """
+        if first not in self._ladders:
+            self._ladders[first] = tuple(_ladder([(first, self.log(first)), *enumerate(self.logs[first:], first + 1)]))
+        return self._ladders[first]
+
     @property
     def reach(self) -> int:
         """The largest size it speaks of."""
@@ -68,6 +89,30 @@ class Curve:
 def unmeasured(reach: int) -> Curve:
     """The curve of a job that has not reported."""
     return Curve(tuple(float(n) ** UNMEASURED_EXPONENT for n in range(1, reach + 1)))
+
+
+def hull(points: Iterable[Point]) -> list[Point]:
+    """The upper hull of points with ascending sizes."""
+    out: list[Point] = []
+    for point in points:
+        while len(out) > 1 and slope(out[-2], out[-1]) <= slope(out[-2], point):
+            out.pop()
+        out.append(point)
+    return out
+
+
+def slope(low: Point, high: Point) -> float:
+    """Gain per node from one point to the other."""
+    return (high[1] - low[1]) / (high[0] - low[0])
+
+
+def _ladder(points: list[Point]) -> Iterable[Point]:
+    """Only what is worth a change of its own, and never downwards."""
+    kept = points[:1]
+    for point in points[1:]:
+        if point[1] > kept[-1][1] + LEAST:
+            kept.append(point)
+    return hull(kept)
 
 
 def gain(before: float, after: float) -> float:

@@ -5,7 +5,6 @@ it.
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING
 
 from elasticjob_operator.autoscaler import curves, decision
@@ -45,9 +44,4 @@ class Draft:
         """Its throughput on the kind of accelerator chosen for it."""
         job = self.job
         known = job.curves.get(self.kind) or job.curves.get("")
-        return known if known is not None else curves.unmeasured(max(job.maximum, 1))
-
-    @property
-    def bonus(self) -> float:
-        """What staying at the present size is worth, as a logarithm of throughput, before the horizon divides it."""
-        return self.job.resize_cost if math.isfinite(self.job.resize_cost) else 0.0
+        return known if known is not None else curves.unmeasured(self.sizes[-1])

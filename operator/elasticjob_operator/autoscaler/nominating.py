@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from elasticjob_operator.autoscaler import decision, drafts
+from elasticjob_rendezvous.round import slots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ def _nominate(
         draft.reason, draft.message = objection
         return draft
     able = {kind: fit for kind, fit in hosts.items() if firm[kind] >= sizes[0]}
-    top = max(fit[1] for fit in able.values())
+    top = min(max(fit[1] for fit in able.values()), slots.MAX_SLOTS)
     top = top if job.ceiling is None else min(top, job.ceiling)
     draft.sizes, draft.kinds = _pin(job, _upto(sizes, top)), _ordered(job, able, kinds)
     return draft
@@ -114,7 +115,7 @@ def _count(job: snapshot.Job, cluster_nodes: tuple[snapshot.ClusterNode, ...]) -
     for node in cluster_nodes:
         if not node.schedulable or (job.candidates is not None and node.name not in job.candidates):
             continue
-        pods = max(node.free, 0) // job.accelerators if job.accelerators > 0 else max(job.maximum, 1)
+        pods = max(node.free, 0) // job.accelerators if job.accelerators > 0 else slots.MAX_SLOTS
         if pods > 0:
             every[node.kind] += pods
             stable[node.kind] += 0 if node.volatile else pods

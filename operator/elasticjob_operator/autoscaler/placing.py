@@ -86,10 +86,10 @@ def _put(
 ) -> None:
     """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same."""
     job = draft.job
-    beside = _added(draft, _kept(draft, table, rules), table, rules)
-    anew = _added(draft, {}, table, rules)
-    counts = sum(beside.values()), sum(anew.values())
-    pods = anew if (-counts[1], len(anew)) < (-counts[0], len(beside)) else beside
+    kept = _kept(draft, table, rules)
+    pods = _added(draft, kept, table, rules)
+    if kept and (len(pods) > 1 or sum(pods.values()) < draft.nodes):
+        pods = min(pods, _added(draft, {}, table, rules), key=lambda p: (-sum(p.values()), len(p)))
     found = sum(pods.values())
     if found < draft.nodes:
         out.short = True
@@ -181,12 +181,8 @@ def _tighter(draft: drafts.Draft, table: board.Board) -> int:
 
 def scattered(draft: drafts.Draft, pods: board.Pods, table: board.Board) -> bool:
     """Whether they are on more cluster nodes than the largest ones would need."""
-    sizes = sorted(
-        (max(table.nodes[name].free, 0) // draft.job.accelerators for name in table.hosts(draft.job, draft.kind)),
-        reverse=True,
-    )
     need, fewest = sum(pods.values()), 0
-    for size in sizes:
+    for size in table.capacities(draft.job, draft.kind):
         if need <= 0 or not size:
             break
         need -= size

@@ -26,6 +26,7 @@ class Room:
         self._sets = {job.candidates: number for number, job in enumerate(snap.jobs)}
         self._free = _pools(snap, self._sets)
         self._own = _cordoned(snap)
+        self._any_volatile = any(node.volatile for node in snap.cluster_nodes)
         self._found: dict[tuple[frozenset[str] | None, str, bool], list[Key]] = {}
 
     def pods(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> int:
@@ -33,6 +34,8 @@ class Room:
         each = draft.job.accelerators
         if not each:
             return UNLIMITED
+        if volatile and not self._any_volatile:
+            return 0
         shared = sum(self._free[key] // each for key in self._pools(draft, kind, volatile=volatile))
         return shared + self._own.get((draft.job.name, kind, volatile), 0)
 

@@ -13,18 +13,12 @@ badly stops early and leaves its nodes to one that scales well. Two things make 
 from __future__ import annotations
 
 import heapq
-import itertools
-import math
 from typing import TYPE_CHECKING
 
 from elasticjob_operator.autoscaler import curves, nominating
 
 if TYPE_CHECKING:
     from elasticjob_operator.autoscaler import claims, drafts, room, settings
-
-Point = tuple[int, float]
-"""A size, and the logarithm of throughput that it is worth."""
-LEAST = math.log(curves.WORTHWHILE)
 
 
 def weigh(ordered: list[drafts.Draft], rules: settings.Settings) -> None:
@@ -54,64 +48,83 @@ def grant(ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, ru
             _share(level, points, space, held, borrowing=borrowing)
 
 
-def worth(draft: drafts.Draft, rules: settings.Settings) -> list[Point]:
-    """Its sizes from the minimum up that are faster than all smaller ones, and the present one with its bonus."""
+def worth(draft: drafts.Draft, rules: settings.Settings) -> list[curves.Point]:
+    """The hull of its sizes from the minimum up, the present one raised by its bonus."""
     curve, now = draft.curve, draft.job.granted
-    top = min(curve.reach, draft.sizes[-1] if draft.cap is None else draft.cap)
-    best = curve.log(draft.minimum)
+    top = draft.sizes[-1] if draft.cap is None else draft.cap
     bonus = nominating.sane(draft.job.resize_cost) / max(rules.horizon, 1.0)
-    points = [(draft.minimum, best + (bonus if draft.minimum == now else 0.0))]
-    for size in draft.sizes[1:]:
-        if size > top and size != now:
-            continue
-        log = curve.log(size)
-        if log > best + LEAST or size == now:
-            points.append((size, log + (bonus if size == now else 0.0)))
-            best = max(best, log)
+    points = _offered(draft, top)
+    if draft.minimum <= now <= draft.sizes[-1] and bonus and now in draft.sizes:
+        raised = now, curve.log(now) + bonus
+        below = curves.hull([*(point for point in points if point[0] < now), raised])
+        above = [point for point in points if point[0] > now]
+        while len(above) > 1 and curves.slope(raised, above[0]) <= curves.slope(raised, above[1]):
+            above.pop(0)
+        points = [*below, *above] if above and curves.slope(raised, above[0]) > 0 else below
     return points
 
 
-def steps(points: list[Point]) -> list[tuple[int, float]]:
-    """The upper hull from the first point on: (size, gain per node), gains falling and above zero.
-
-    Hull steps jump over sizes that are no better than their neighbours: 8 nodes across may lose to 4 together and
-    still 12 be worth having.
-    """
-    hull: list[Point] = []
-    for size, value in points:
-        while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-2], (size, value)):
-            hull.pop()
-        hull.append((size, value))
-    found = [(b[0], _slope(a, b)) for a, b in itertools.pairwise(hull)]
-    return [step for step in found if step[1] > 0]
+def _offered(draft: drafts.Draft, top: int) -> list[curves.Point]:
+    """The curve's own ladder, cut at the largest size; computed anew where only some sizes are allowed."""
+    if not draft.job.allowed:
+        ladder = draft.curve.ladder(draft.minimum)
+        if ladder[-1][0] <= top:
+            return list(ladder)
+        return curves.hull((size, draft.curve.log(size)) for size in _sizes(draft, top))
+    return curves.hull((size, draft.curve.log(size)) for size in _sizes(draft, top))
 
 
-def _slope(low: Point, high: Point) -> float:
-    return (high[1] - low[1]) / (high[0] - low[0])
+def _sizes(draft: drafts.Draft, top: int) -> list[int]:
+    """Up to the curve's reach, each faster than all below; the minimum always."""
+    best, out = draft.curve.log(draft.minimum), [draft.minimum]
+    for size in draft.sizes[1:]:
+        if size <= min(top, draft.curve.reach) and draft.curve.log(size) > best + curves.LEAST:
+            best = draft.curve.log(size)
+            out.append(size)
+    return out
 
 
 def _share(
-    level: list[drafts.Draft], points: dict[str, list[Point]], space: room.Room, held: claims.Claims, *, borrowing: bool
+    level: list[drafts.Draft],
+    points: dict[str, list[curves.Point]],
+    space: room.Room,
+    held: claims.Claims,
+    *,
+    borrowing: bool,
 ) -> None:
     """The best next step of all jobs, again and again; one that does not fit whole is tried smaller."""
-    heap: list[tuple[float, int, list[tuple[int, float]]]] = []
+    heap: list[tuple[float, int, list[curves.Point], int]] = []
 
-    def push(rank: int, ahead: list[tuple[int, float]]) -> None:
-        if ahead:
+    def push(rank: int, ahead: list[curves.Point], at: int) -> None:
+        if at + 1 < len(ahead) and (gain := curves.slope(ahead[at], ahead[at + 1])) > 0:
             draft = level[rank]
-            heapq.heappush(heap, (-ahead[0][1] * draft.weight / draft.job.sized, rank, ahead))
+            heapq.heappush(heap, (-gain * draft.weight / draft.job.sized, rank, ahead, at + 1))
 
     for rank, draft in enumerate(level):
-        push(rank, steps([point for point in points[draft.job.name] if point[0] >= draft.nodes]))
+        if _open(draft, space, held, borrowing=borrowing):
+            push(rank, _from(draft, points[draft.job.name]), 0)
     while heap:
-        _, rank, ahead = heapq.heappop(heap)
+        _, rank, ahead, at = heapq.heappop(heap)
         draft = level[rank]
         most = draft.nodes + _open(draft, space, held, borrowing=borrowing)
-        if ahead[0][0] <= most:
-            _give(draft, ahead[0][0], space, held)
-            push(rank, ahead[1:])
+        if ahead[at][0] <= most:
+            _give(draft, ahead[at][0], space, held)
+            push(rank, ahead, at)
         elif most > draft.nodes:
-            push(rank, steps([point for point in points[draft.job.name] if draft.nodes <= point[0] <= most]))
+            push(rank, curves.hull((size, draft.curve.log(size)) for size in _within(draft, most)), 0)
+
+
+def _from(draft: drafts.Draft, points: list[curves.Point]) -> list[curves.Point]:
+    """What is still ahead of it."""
+    if draft.nodes == points[0][0]:
+        return points
+    ahead = [point for point in points if point[0] > draft.nodes]
+    return curves.hull([(draft.nodes, draft.curve.log(draft.nodes)), *ahead])
+
+
+def _within(draft: drafts.Draft, most: int) -> list[int]:
+    """Sizes from the present draft up to what still fits. The bonus no longer counts: the present size is out of reach."""
+    return [size for size in _sizes(draft, most) if size >= draft.nodes] or [draft.nodes]
 
 
 def _open(draft: drafts.Draft, space: room.Room, held: claims.Claims, *, borrowing: bool) -> int:

@@ -21,13 +21,6 @@ TIRESIAS_QUEUE = 57_600.0
 """Accelerator-seconds (16 GPU-hours) after which a job falls into Tiresias's second queue."""
 
 
-class Oracle(Protocol):
-    """What a policy may know that no real scheduler does."""
-
-    def __getitem__(self, name: str) -> jobs.Running:
-        """The job as it really is."""
-
-
 def ours(rules: settings.Settings = deciding.DEFAULT) -> replaying.Policy:
     """The operator's allocator."""
 
@@ -69,7 +62,7 @@ def tiresias(requested: Mapping[str, int]) -> replaying.Policy:
     return policy
 
 
-def optimus(oracle: Oracle) -> replaying.Policy:
+def optimus(oracle: Mapping[str, jobs.Running]) -> replaying.Policy:
     """One node each, then each next node to the job whose remaining time falls most by it (EuroSys'18); knows
     lengths.
     """

@@ -80,6 +80,10 @@ class Replay:
         self._nodes: tuple[snapshot.ClusterNode, ...] = ()
         self.result = results.Result()
 
+    def share(self, oracle: dict[str, jobs.Running]) -> None:
+        """Let this hold the jobs that are there, as they really are."""
+        self._active = oracle
+
     def run(self) -> results.Result:
         """Until all jobs have ended."""
         now = 0.0
@@ -139,6 +143,7 @@ class Replay:
             pods = {node: count for node, count in given.get(name, {}).items() if count}
             if pods == run.pods and name not in lost:
                 continue
+            self.result.stops += bool(run.nodes or name in lost) and not pods
             run.pods = pods
             if pods:
                 run.delay, run.since_checkpoint = self._options.resize_cost, 0.0

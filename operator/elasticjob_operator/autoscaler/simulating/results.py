@@ -23,6 +23,8 @@ class Result:
     """Decisions times jobs that had nothing although all minimums would have fitted."""
     busy: float = 0.0
     """Accelerator-seconds in use."""
+    stops: int = 0
+    """Times a job that had pods was left with none."""
     lost_work: float = 0.0
     """Accelerator-seconds of progress gone with pods that vanished."""
 
