@@ -24,25 +24,35 @@ class Board:
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self.nodes = {node.name: node for node in snap.cluster_nodes}
         self.free = {node.name: max(node.free, 0) for node in snap.cluster_nodes}
+        self._open = {name for name, free in self.free.items() if free > 0}
         self._capacities: dict[tuple[frozenset[str] | None, str, int], list[int]] = {}
-        self._hosts: dict[tuple[frozenset[str] | None, str], list[str]] = {}
+        self._hosts: dict[tuple[frozenset[str] | None, str], tuple[frozenset[str], frozenset[str]]] = {}
 
     def put(self, pods: Pods, each: int) -> None:
         """Pods of `each` accelerators take their room."""
         for name, count in pods.items():
-            self.free[name] -= count * each
+            self._set(name, self.free[name] - count * each)
 
     def lift(self, pods: Pods, each: int) -> None:
         """They give it back."""
         for name, count in pods.items():
-            self.free[name] += count * each
+            self._set(name, self.free[name] + count * each)
 
-    def hosts(self, job: snapshot.Job, kind: str) -> list[str]:
-        """Where new pods of this job may go, by name."""
+    def _set(self, name: str, free: int) -> None:
+        self.free[name] = free
+        if free > 0:
+            self._open.add(name)
+        else:
+            self._open.discard(name)
+
+    def hosts(self, job: snapshot.Job, kind: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Where new pods of this job may go: stable and volatile cluster nodes."""
         key = job.candidates, kind
         if key not in self._hosts:
-            able = (node for node in self.nodes.values() if node.schedulable and node.kind == kind)
-            self._hosts[key] = sorted(n.name for n in able if job.candidates is None or n.name in job.candidates)
+            able = [node for node in self.nodes.values() if node.schedulable and node.kind == kind]
+            able = [node for node in able if job.candidates is None or node.name in job.candidates]
+            stable = frozenset(node.name for node in able if not node.volatile)
+            self._hosts[key] = stable, frozenset(node.name for node in able) - stable
         return self._hosts[key]
 
     def capacities(self, job: snapshot.Job, kind: str) -> list[int]:
@@ -50,19 +60,21 @@ class Board:
         key = job.candidates, kind, job.accelerators
         if key not in self._capacities:
             each = job.accelerators
-            free = (max(self.nodes[name].free, 0) // each for name in self.hosts(job, kind))
+            free = (max(self.nodes[name].free, 0) // each for names in self.hosts(job, kind) for name in names)
             self._capacities[key] = sorted(free, reverse=True)
         return self._capacities[key]
 
     def largest(self, job: snapshot.Job, kind: str) -> int:
         """Pods of this job that the emptiest cluster node still takes."""
-        return max((self.free[name] // job.accelerators for name in self.hosts(job, kind)), default=0)
+        stable, volatile = self.hosts(job, kind)
+        free = (self.free[name] for name in self._open if name in stable or name in volatile)
+        return max(free, default=0) // job.accelerators
 
-    def fill(self, names: Collection[str], each: int, pods: int, near: Collection[str]) -> Pods:
+    def fill(self, names: frozenset[str], each: int, pods: int, near: Collection[str]) -> Pods:
         """Where to put so many pods, as few as fit; nothing is taken yet. `near`: cluster nodes the job is on, or
         was.
         """
-        room = {name: self.free[name] // each for name in names if self.free[name] >= each}
+        room = {name: self.free[name] // each for name in self._open if name in names and self.free[name] >= each}
         if not room or pods < 1:
             return {}
         close = {self.nodes[name].domain for name in near if name in self.nodes}

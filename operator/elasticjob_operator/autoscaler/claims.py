@@ -26,12 +26,13 @@ class Claims:
         self._deserved = _deserved(present, total)
         self._limit = {name: queue.limit for name, queue in present.items() if queue.limit is not None}
         self._quota = {quota.namespace: max(quota.free, 0) for quota in snap.quotas}
+        self._plain = not self._limit and not self._quota and len(present) == 1 and not snap.queues
         self._queues: dict[str, int] = collections.Counter()
         self._namespaces: dict[str, int] = collections.Counter()
 
     def pods(self, job: snapshot.Job, *, borrowing: bool) -> int | float:
         """How many more pods it may have: within what its queue deserves, or with what others leave unused."""
-        if not job.accelerators:
+        if not job.accelerators or self._plain:
             return math.inf
         queue = home(job)
         bounds = [self._quota.get(job.namespace, math.inf) - self._namespaces[job.namespace]]

@@ -70,12 +70,7 @@ class Clearing:
             table.lift(self.pods[mover.job.name], mover.job.accelerators)
         table.put({name: draft.nodes}, draft.job.accelerators)
         for mover in movers:
-            hosts = [
-                host
-                for host in table.hosts(mover.job, mover.kind)
-                if self.rules.volatile_minimum or not table.nodes[host].volatile
-            ]
-            pods = table.fill(hosts, mover.job.accelerators, mover.nodes, ())
+            pods = table.fill(table.hosts(mover.job, mover.kind)[0], mover.job.accelerators, mover.nodes, ())
             if list(pods.values()) == [mover.nodes]:
                 table.put(pods, mover.job.accelerators)
                 moved.append((mover, pods))

@@ -59,10 +59,11 @@ class Curve:
         return {}
 
     def ladder(self, first: int) -> tuple[Point, ...]:
-        """The upper hull of the logarithms from size `first` on: sizes worth having, each step's gain per node below the last's.
+        """The upper hull of the logarithms from size `first` on: sizes worth having, each step's gain per node below
+        the last's.
 
-        It jumps over sizes that are no better than their neighbours: 8 nodes across may lose to 4 together and still 12 be
-        worth having. Computed once for each minimum.
+        It jumps over sizes that are no better than their neighbours: 8 nodes across may lose to 4 together and still
+        12 be worth having. Computed once for each minimum.
         """
         if first not in self._ladders:
             self._ladders[first] = tuple(_ladder([(first, self.log(first)), *enumerate(self.logs[first:], first + 1)]))

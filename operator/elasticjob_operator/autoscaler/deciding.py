@@ -49,13 +49,19 @@ def decide(snap: snapshot.Snapshot, rules: settings.Settings = DEFAULT) -> decis
 def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> placing.Placed:
     """Again, with what placing found out, until all fits; the last round takes what it got."""
     placed = placing.Placed({})
+    crowded = minimums.crowded(ordered, snap)
     for _ in range(max(rules.rounds, 1)):
         held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap)
         for draft in ordered:
             draft.nodes = 0
-        minimums.grant(ordered, space, held, rules)  # 3. gangs
-        surplus.pin(ordered, space, held)  # 4. sizes set by people
-        surplus.grant(ordered, space, held, rules)  # 5. to whom each further node helps most
+        minimums.grant(ordered, space, held, rules, borrowing=False)  # 3. gangs
+        if not crowded:
+            minimums.grant(ordered, space, held, rules, borrowing=True)
+        for borrowing in (False, True):
+            if borrowing and crowded:
+                minimums.grant(ordered, space, held, rules, borrowing=True)
+            surplus.pin(ordered, space, held, borrowing=borrowing)  # 4. sizes set by people
+            surplus.grant(ordered, space, held, rules, borrowing=borrowing)  # 5. to whom each further node helps most
         placed = placing.place(ordered, snap, rules)  # 6. where
         if not placed.short:
             break

@@ -14,7 +14,7 @@ from elasticjob_operator.autoscaler import nominating
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from elasticjob_operator.autoscaler import claims, drafts, room, settings
+    from elasticjob_operator.autoscaler import claims, drafts, room, settings, snapshot
 
 
 def order(jobs: Iterable[drafts.Draft], rules: settings.Settings) -> list[drafts.Draft]:
@@ -38,13 +38,22 @@ def turns(draft: drafts.Draft, rules: settings.Settings) -> int:
     return max(0, int(math.log2(1 + had)) - int(nominating.sane(draft.job.waited) / turn))
 
 
-def grant(ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, rules: settings.Settings) -> None:
-    """First what each queue deserves, then, in the same order, what is borrowed: that is also how it is reclaimed."""
-    for borrowing in (False, True):
-        for draft in ordered:
-            fits = draft.minimum <= held.pods(draft.job, borrowing=borrowing)
-            if not draft.nodes and not draft.barred and (fits or draft.job.held):
-                _start(draft, space, held, rules)
+def crowded(ordered: list[drafts.Draft], snap: snapshot.Snapshot) -> bool:
+    """Whether the minimums do not all fit. Then what a queue deserves goes before what others borrow, surplus and all:
+    500 jobs of one namespace must not press everybody else down to the minimum.
+    """
+    needed = sum(draft.minimum * draft.job.accelerators for draft in ordered)
+    return needed > sum(max(node.free, 0) for node in snap.cluster_nodes)
+
+
+def grant(
+    ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, rules: settings.Settings, *, borrowing: bool
+) -> None:
+    """Within what the queues deserve, or borrowed: in this order, which is also how what was lent is reclaimed."""
+    for draft in ordered:
+        fits = draft.minimum <= held.pods(draft.job, borrowing=borrowing)
+        if not draft.nodes and not draft.barred and (fits or draft.job.held):
+            _start(draft, space, held, rules)
 
 
 def _start(draft: drafts.Draft, space: room.Room, held: claims.Claims, rules: settings.Settings) -> None:

@@ -115,7 +115,7 @@ def _kept(draft: drafts.Draft, table: board.Board, rules: settings.Settings) -> 
     """
     each = draft.job.accelerators
     pods = {name: min(count, table.free[name] // each) for name, count in present(draft.job, table).items()}
-    allowed = set(table.hosts(draft.job, draft.kind))
+    allowed = frozenset.union(*table.hosts(draft.job, draft.kind))
     pods = {
         name: count for name, count in pods.items() if count and (name in allowed or not table.nodes[name].schedulable)
     }
@@ -144,16 +144,12 @@ def _fewer(pods: board.Pods, wanted: int, table: board.Board) -> board.Pods:
 
 
 def _added(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: settings.Settings) -> board.Pods:
-    """`kept` and as many new pods as the job wants and room allows: its minimum on stable cluster nodes, the rest on
-    any.
-    """
-    job, names = draft.job, table.hosts(draft.job, draft.kind)
+    """`kept` and as many new pods as it wants and room allows: its minimum on stable cluster nodes, the rest on any."""
+    job = draft.job
     near = [*kept, *present(job, table)]
     pods = dict(kept)
-    stable = [name for name in names if not table.nodes[name].volatile]
-    firm = 0 if rules.volatile_minimum else draft.minimum - sum(pods.get(name, 0) for name in stable)
     table.put(pods, job.accelerators)
-    for group, wanted in _groups(draft, stable, names, firm):
+    for group, wanted in _groups(draft, kept, table, rules):
         more = table.fill(group, job.accelerators, min(wanted, draft.nodes - sum(pods.values())), near)
         table.put(more, job.accelerators)
         for name, count in more.items():
@@ -162,11 +158,14 @@ def _added(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: set
     return pods
 
 
-def _groups(draft: drafts.Draft, stable: list[str], names: list[str], firm: int) -> list[tuple[list[str], int]]:
-    if len(stable) == len(names):
-        return [(names, draft.nodes)]
-    firm_names = set(stable)
-    volatile = [name for name in names if name not in firm_names]
+def _groups(
+    draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: settings.Settings
+) -> list[tuple[frozenset[str], int]]:
+    """Cluster nodes in the order in which they are filled, and with how many pods at most."""
+    stable, volatile = table.hosts(draft.job, draft.kind)
+    if not volatile:
+        return [(stable, draft.nodes)]
+    firm = 0 if rules.volatile_minimum else draft.minimum - sum(count for name, count in kept.items() if name in stable)
     return [(stable, max(firm, 0)), (volatile, draft.nodes), (stable, draft.nodes)]
 
 

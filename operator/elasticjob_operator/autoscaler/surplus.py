@@ -29,23 +29,25 @@ def weigh(ordered: list[drafts.Draft], rules: settings.Settings) -> None:
         draft.weight = 1 / (age + scale)
 
 
-def pin(ordered: list[drafts.Draft], space: room.Room, held: claims.Claims) -> None:
+def pin(ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, *, borrowing: bool) -> None:
     """Sizes set by people, as far as there is room, in the jobs' order."""
     for draft in ordered:
         if draft.nodes and draft.job.pinned is not None:
-            most = draft.nodes + _open(draft, space, held, borrowing=True)
+            most = draft.nodes + _open(draft, space, held, borrowing=borrowing)
             size = max((size for size in draft.sizes if size <= most), default=draft.nodes)
             _give(draft, size, space, held)
 
 
-def grant(ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, rules: settings.Settings) -> None:
-    """What queues deserve before what they borrow; in each, higher priorities before lower ones."""
+def grant(
+    ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, rules: settings.Settings, *, borrowing: bool
+) -> None:
+    """Within what the queues deserve, or borrowed: higher priorities before lower ones."""
     growing = [draft for draft in ordered if draft.nodes and draft.job.pinned is None and not draft.job.held]
+    growing = [draft for draft in growing if _open(draft, space, held, borrowing=borrowing)]
     points = {draft.job.name: worth(draft, rules) for draft in growing}
-    for borrowing in (False, True):
-        for priority in sorted({draft.job.priority for draft in growing}, reverse=True):
-            level = [draft for draft in growing if draft.job.priority == priority]
-            _share(level, points, space, held, borrowing=borrowing)
+    for priority in sorted({draft.job.priority for draft in growing}, reverse=True):
+        level = [draft for draft in growing if draft.job.priority == priority]
+        _share(level, points, space, held, borrowing=borrowing)
 
 
 def worth(draft: drafts.Draft, rules: settings.Settings) -> list[curves.Point]:
@@ -101,8 +103,7 @@ def _share(
             heapq.heappush(heap, (-gain * draft.weight / draft.job.sized, rank, ahead, at + 1))
 
     for rank, draft in enumerate(level):
-        if _open(draft, space, held, borrowing=borrowing):
-            push(rank, _from(draft, points[draft.job.name]), 0)
+        push(rank, _from(draft, points[draft.job.name]), 0)
     while heap:
         _, rank, ahead, at = heapq.heappop(heap)
         draft = level[rank]
@@ -123,7 +124,7 @@ def _from(draft: drafts.Draft, points: list[curves.Point]) -> list[curves.Point]
 
 
 def _within(draft: drafts.Draft, most: int) -> list[int]:
-    """Sizes from the present draft up to what still fits. The bonus no longer counts: the present size is out of reach."""
+    """Sizes from what it has in this draft up to what still fits."""
     return [size for size in _sizes(draft, most) if size >= draft.nodes] or [draft.nodes]
 
 

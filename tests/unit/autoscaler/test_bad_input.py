@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from unit.autoscaler.cases import decide, job, linear, nodes, sizes
 
 from elasticjob_operator.autoscaler import curves, decision, snapshot
+from unit.autoscaler.cases import decide, job, linear, nodes, sizes
 
 REASON = decision.Reason
 NORMAL = {"": curves.Curve((1.0, 1.8, 2.5, 3.0, 3.4, 3.7, 3.9, 4.0))}
@@ -128,7 +128,9 @@ def test_more_pods_reported_than_a_cluster_node_holds() -> None:
 
 
 def test_candidates_that_do_not_exist() -> None:
-    grants = decide(nodes(1), job("lost", candidates=frozenset({"b7"})), job("nowhere", candidates=frozenset()), job("j"))
+    grants = decide(
+        nodes(1), job("lost", candidates=frozenset({"b7"})), job("nowhere", candidates=frozenset()), job("j")
+    )
 
     assert sizes(grants) == {"lost": 0, "nowhere": 0, "j": 4}
     assert grants["lost"].reason is REASON.NO_CAPACITY

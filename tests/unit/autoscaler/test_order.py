@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from unit.autoscaler.cases import decide, job, nodes, sizes
-
 from elasticjob_operator.autoscaler import decision, settings, snapshot
+from unit.autoscaler.cases import decide, job, nodes, sizes
 
 REASON = decision.Reason
 

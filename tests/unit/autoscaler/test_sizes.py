@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from unit.autoscaler.cases import decide, job, linear, nodes, sizes
 
 from elasticjob_operator.autoscaler import curves, decision, settings, snapshot
+from unit.autoscaler.cases import decide, job, linear, nodes, sizes
 
 REASON = decision.Reason
 
