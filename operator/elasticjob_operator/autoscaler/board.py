@@ -24,6 +24,8 @@ class Board:
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self.nodes = {node.name: node for node in snap.cluster_nodes}
         self.free = {node.name: max(node.free, 0) for node in snap.cluster_nodes}
+        sets = {job.candidates for job in snap.jobs}
+        self._wanted = {node: sum(names is None or node in names for names in sets) for node in self.free}
         self._open = {name for name, free in self.free.items() if free > 0}
         self._capacities: dict[tuple[frozenset[str] | None, str, int], list[int]] = {}
         self._hosts: dict[tuple[frozenset[str] | None, str], tuple[frozenset[str], frozenset[str]]] = {}
@@ -79,8 +81,8 @@ class Board:
             return {}
         close = {self.nodes[name].domain for name in near if name in self.nodes}
 
-        def tight(name: str) -> tuple[bool, bool, int, str]:
-            return self.nodes[name].domain not in close, name not in near, room[name], name
+        def tight(name: str) -> tuple[bool, int, bool, int, str]:
+            return self.nodes[name].domain not in close, self._wanted[name], name not in near, room[name], name
 
         single = min((name for name, fits in room.items() if fits >= pods), key=tight, default=None)
         if single is not None:
@@ -98,11 +100,12 @@ class Board:
         chosen = min(fitting)[2]
         return {name: fits for name, fits in room.items() if self.nodes[name].domain == chosen}
 
-    @staticmethod
-    def _spread(room: Pods, pods: int) -> Pods:
-        """The emptiest first, and the rest where it fits tightest: the fewest cluster nodes."""
+    def _spread(self, room: Pods, pods: int) -> Pods:
+        """The emptiest first, and the rest where it fits tightest: the fewest cluster nodes. Above all those that few
+        kinds of jobs can use, so that the others' only places are left to them.
+        """
         out: Pods = {}
-        emptiest = sorted(room, key=lambda name: (-room[name], name))
+        emptiest = sorted(room, key=lambda name: (self._wanted[name], -room[name], name))
         for name in emptiest:
             rest = pods - sum(out.values())
             if rest <= room[name]:

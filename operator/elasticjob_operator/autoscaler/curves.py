@@ -23,8 +23,10 @@ SUPERLINEAR = 1.25
 memory do give 1.05 (Pollux's BERT on 4 T4); what goes beyond is a broken report, and would draw the whole cluster."""
 WORTHWHILE = 1.01
 """A larger size counts only if it is 1 % faster: less is below what reports can tell apart."""
-LARGEST_RATE = 1e12
-"""No unit of training progress comes faster; larger numbers are garbage."""
+SMALLEST_RATE, LARGEST_RATE = 1e-12, 1e12
+"""Between one unit of progress in 30,000 years and 10^12 a second; other numbers are garbage."""
+MOST_GAIN = 20.0
+"""Logarithm: a gain beyond this is a broken report, and only has to be printable."""
 LEAST = math.log(WORTHWHILE)
 Point = tuple[int, float]
 """A size, and the logarithm of the throughput it is worth."""
@@ -118,7 +120,7 @@ def _ladder(points: list[Point]) -> Iterable[Point]:
 
 def gain(before: float, after: float) -> float:
     """Relative gain of throughput between two logarithms: 0.31 for +31 %."""
-    return math.inf if before == -math.inf else math.exp(after - before) - 1
+    return math.exp(min(after - before, MOST_GAIN)) - 1
 
 
 def _believed(rates: tuple[float, ...]) -> list[float]:
@@ -134,4 +136,4 @@ def _believed(rates: tuple[float, ...]) -> list[float]:
 
 
 def _known(rate: float) -> bool:
-    return math.isfinite(rate) and 0 < rate <= LARGEST_RATE
+    return SMALLEST_RATE <= rate <= LARGEST_RATE

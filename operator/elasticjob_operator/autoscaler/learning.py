@@ -62,7 +62,7 @@ class Knowledge:
         `host`: pods of the job that one cluster node can hold; `maximum`: the job's own.
         """
         nodes, across = seen
-        if not (math.isfinite(rate) and 0 < rate <= curves.LARGEST_RATE and 0 < nodes <= maximum):
+        if not (curves.SMALLEST_RATE <= rate <= curves.LARGEST_RATE and 0 < nodes <= maximum):
             return self
         old = next((p for p in self.points if (p.nodes, p.across) == seen), None)
         point = fitting.Point(nodes, across, rate) if old is None else _merged(old, rate)

@@ -24,34 +24,43 @@ class Placed:
 
     pods: Places
     short: bool = False
+    stuck: bool = False
+    """A minimum found no place beside the pods that stay: it may find one if nobody does."""
 
 
-def place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> Placed:
-    """Place what stays, then what changes, the largest first; then see what is better moved."""
+def place(
+    ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings, *, anew: bool = False
+) -> Placed:
+    """Place what stays, then what changes; then see what is better moved. `anew`: nothing stays but what is held."""
     table = board.Board(snap)
     active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
     out = Placed({draft.job.name: {} for draft in active})
     clearer = clearing.Clearing(table, out.pods, rules)
     changing, staying = [], []
     for draft in active:
-        if _stay(draft, table, out, rules):
+        if (draft.job.held or not anew) and _stay(draft, table, out, rules):
             clearer.settle(draft)
             staying.append(draft)
         else:
             changing.append(draft)
-    for draft in sorted(changing, key=_sensitive):
-        _put(draft, table, out, rules, clearer)
+    for draft in sorted(changing, key=_bulky if anew else _sensitive):
+        _put(draft, table, out, rules, None if anew else clearer)
     for draft in staying:
         if not draft.job.held:
             _pack(draft, table, out, rules)
     return out
 
 
-def _sensitive(draft: drafts.Draft) -> tuple[float, int]:
-    """Who loses most by being scattered chooses first, then the largest."""
+def _sensitive(draft: drafts.Draft) -> tuple[float, bool, int]:
+    """Who loses most by being scattered chooses first, then who is there already, then the largest."""
     curve = draft.curve
     loss = curve.log(draft.nodes) - curve.log(draft.nodes, scattered=True)
-    return -loss * draft.weight, -draft.nodes * draft.job.accelerators
+    return -loss * draft.weight, not draft.job.placement, -draft.nodes * draft.job.accelerators
+
+
+def _bulky(draft: drafts.Draft) -> tuple[int, int]:
+    """The largest pods, then the largest jobs: what packs best from nothing."""
+    return -draft.job.accelerators, -draft.nodes
 
 
 def present(job: snapshot.Job, table: board.Board) -> board.Pods:
@@ -78,35 +87,53 @@ def _stay(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.
 
 def _firm(draft: drafts.Draft, pods: board.Pods, table: board.Board, rules: settings.Settings) -> bool:
     stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
-    return rules.volatile_minimum or stable >= min(draft.minimum, draft.job.minimum)
+    return sum(pods.values()) >= draft.minimum and (rules.volatile_minimum or stable >= draft.minimum)
 
 
 def _put(
-    draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings, clearer: clearing.Clearing
+    draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings, clearer: clearing.Clearing | None
 ) -> None:
-    """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same."""
+    """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same.
+
+    Without a clearer nothing running is kept, and what finds no place now finds none.
+    """
     job = draft.job
-    kept = _kept(draft, table, rules)
-    pods = _added(draft, kept, table, rules)
-    if kept and (len(pods) > 1 or sum(pods.values()) < draft.nodes):
-        pods = min(pods, _added(draft, {}, table, rules), key=lambda p: (-sum(p.values()), len(p)))
+    pods = _best(draft, _kept(draft, table, rules) if clearer else {}, table, rules)
     found = sum(pods.values())
-    if found < draft.nodes:
+    if not _firm(draft, pods, table, rules):
+        out.short, out.stuck = True, True
+        draft.barred = clearer is None
+        pods = {}
+    elif found < draft.nodes:
         out.short = True
-        draft.cap = max((size for size in draft.sizes if size <= found), default=0)
-        draft.barred = not draft.cap
+        draft.cap = max(size for size in draft.sizes if size <= found)
         pods = _fewer(pods, draft.cap, table)
-    elif len(pods) > 1 and scattered(draft, pods, table):
-        better = _tighter(draft, table)
-        reached = max(draft.curve.log(better), draft.curve.log(draft.nodes, scattered=True))
-        if cleared := clearer.clear(draft, draft.curve.log(draft.nodes) - reached):
-            pods = cleared
-        elif better and draft.cap is None:
-            out.short = True
-            draft.cap = better
+    elif clearer and len(pods) > 1 and scattered(draft, pods, table):
+        pods = _gathered(draft, pods, table, out, clearer)
     draft.nodes = sum(pods.values())
     table.put(pods, job.accelerators)
     out.pods[job.name] = pods
+
+
+def _best(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: settings.Settings) -> board.Pods:
+    pods = _added(draft, kept, table, rules)
+    if kept and (len(pods) > 1 or sum(pods.values()) < draft.nodes):
+        return min(pods, _added(draft, {}, table, rules), key=lambda p: (-sum(p.values()), len(p)))
+    return pods
+
+
+def _gathered(
+    draft: drafts.Draft, pods: board.Pods, table: board.Board, out: Placed, clearer: clearing.Clearing
+) -> board.Pods:
+    """On one cluster node that is cleared for it, if that pays; else, next round, a smaller size if that is faster."""
+    better = _tighter(draft, table)
+    reached = max(draft.curve.log(better), draft.curve.log(draft.nodes, scattered=True))
+    if cleared := clearer.clear(draft, draft.curve.log(draft.nodes) - reached):
+        return cleared
+    if better and draft.cap is None:
+        out.short = True
+        draft.cap = better
+    return pods
 
 
 def _kept(draft: drafts.Draft, table: board.Board, rules: settings.Settings) -> board.Pods:

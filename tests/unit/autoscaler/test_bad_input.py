@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_a_minimum_above_the_cluster_is_told_and_holds_nobody_up() -> None:
         {"accelerators": -1},
     ],
 )
-def test_senseless_sizes_are_told(fields: dict[str, int]) -> None:
+def test_senseless_sizes_are_told(fields: dict[str, Any]) -> None:
     grants = decide(nodes(2), job("odd", **fields), job("other"))
 
     assert grants["odd"].reason is REASON.INVALID
@@ -68,7 +69,8 @@ def test_absurd_throughput_harms_nobody_else(absurd: float, size: int) -> None:
 @pytest.mark.parametrize("absurd", [math.nan, math.inf, -math.inf, -5.0, 1e300])
 @pytest.mark.parametrize("field", ["age", "waited", "served", "resize_cost"])
 def test_absurd_numbers_of_one_job_leave_the_others_theirs(field: str, absurd: float) -> None:
-    grants = decide(nodes(2), job("odd", **{field: absurd}), job("good"))
+    fields: dict[str, Any] = {field: absurd}
+    grants = decide(nodes(2), job("odd", **fields), job("good"))
 
     assert grants["good"].nodes >= 1
     assert grants["odd"].nodes >= 1
