@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 from bench import traces
 from elasticjob_operator.autoscaler import curves, deciding, settings, snapshot
 from elasticjob_operator.autoscaler.simulating import drawing, jobs, learned, policies, replaying, results
+from elasticjob_operator.autoscaler.simulating import traces as files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).parents[2]
 OUT = ROOT / "build/bench/autoscaler.jsonl"
@@ -45,17 +46,10 @@ def replay(
     knowledge: replaying.Knowledge | None = None,
 ) -> results.Result:
     """One trace under one policy, by the policy's name."""
-    oracle: dict[str, jobs.Running] = {}
-    known: Mapping[str, Callable[[], replaying.Policy]] = {
-        "ours": policies.ours,
-        "equal": lambda: policies.equal,
-        "tiresias": lambda: policies.tiresias({job.name: job.requested for job in trace}),
-        "optimus": lambda: policies.optimus(oracle),
-        "blind": lambda: blind(policies.ours()),
-    }
-    run = replaying.Replay(trace, events, known[name](), knowledge, options)
-    run.share(oracle)
-    return run.run()
+    options = options or replaying.Options()
+    if name == "blind":
+        return replaying.Replay(trace, events, blind(policies.ours()), knowledge, options).run()
+    return files.run(name, trace, events, options, knowledge)
 
 
 def blind(policy: replaying.Policy) -> replaying.Policy:
@@ -150,12 +144,12 @@ def elasticflow() -> None:
 
 
 def spot() -> None:
-    """Figure 6: 8 stable cluster nodes and Parcae's spot nodes, 12 hours; work done, seeing volatility and not."""
-    for name in ("blind", "ours"):
+    """Figure 6: 12 stable cluster nodes and Parcae's spot nodes, 11 hours; work done, seeing volatility and not."""
+    for name in ("blind", "equal", "ours"):
         runs = []
         for workload in WORKLOADS:
-            events = traces.spot(stable=4, each=HOST)
-            options = replaying.Options(until=events[-1].at)
+            events = traces.spot(stable=12, each=HOST)
+            options = replaying.Options(until=events[-1].at, volatile_lifetime=traces.spot_lifetime())
             runs.append(replay(name, traces.pollux(workload), events, options))
         write("spot_work_done", name, mean(runs, work_done), "%")
         write("spot_jobs_finished", name, mean(runs, lambda r: len(r.finished)), "1")

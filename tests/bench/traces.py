@@ -102,3 +102,12 @@ def spot(stable: int, each: int) -> list[replaying.Event]:
                 present.pop(name, None)
             by_time[float(at) / 1000] = (*firm, *present.values())
     return [replaying.Event(at, nodes) for at, nodes in by_time.items()]
+
+
+def spot_lifetime() -> float:
+    """Seconds that a cluster node of the spot trace lasts: those of all by how many vanish."""
+    with (DATA / "spot/p3trace.csv").open(newline="") as file:
+        rows = [(float(at) / 1000, what) for at, what, _ in csv.reader(file)]
+    end = rows[-1][0]
+    seconds = sum((end - at) * (1 if what == "add" else -1) for at, what in rows)
+    return seconds / sum(what == "remove" for _, what in rows)

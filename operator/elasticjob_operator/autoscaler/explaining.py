@@ -19,10 +19,11 @@ def explain(jobs: list[drafts.Draft], placed: placing.Placed) -> list[decision.G
     """One grant for each job."""
     freed = {d.job.name: (d.job.granted - d.nodes) * d.job.accelerators for d in jobs if d.nodes < d.job.granted}
     taken = {d.job.name: (d.nodes - d.job.granted) * d.job.accelerators for d in jobs if d.nodes > d.job.granted}
-    return [_grant(draft, placed.pods.get(draft.job.name, {}), freed, taken) for draft in jobs]
+    parties = _names(freed), _names(taken)
+    return [_grant(draft, placed.pods.get(draft.job.name, {}), *parties) for draft in jobs]
 
 
-def _grant(draft: drafts.Draft, pods: dict[str, int], freed: dict[str, int], taken: dict[str, int]) -> decision.Grant:
+def _grant(draft: drafts.Draft, pods: dict[str, int], freed: str, taken: str) -> decision.Grant:
     reason = _reason(draft, pods)
     return decision.Grant(
         job=draft.job.name,
@@ -49,7 +50,7 @@ def _reason(draft: drafts.Draft, pods: dict[str, int]) -> decision.Reason:
     return reasons.MOVED if pods and before and pods != before else reasons.KEPT
 
 
-def _message(draft: drafts.Draft, reason: decision.Reason, freed: dict[str, int], taken: dict[str, int]) -> str:
+def _message(draft: drafts.Draft, reason: decision.Reason, freed: str, taken: str) -> str:
     if draft.message:
         return draft.message
     before, after, reasons = draft.job.granted, draft.nodes, decision.Reason
@@ -59,21 +60,21 @@ def _message(draft: drafts.Draft, reason: decision.Reason, freed: dict[str, int]
         return f"stays at {after}, on other cluster nodes: packs better"
     told = {
         reasons.WAITING: "waits: jobs before it in order have the room that its minimum needs",
-        reasons.SUSPENDED: f"{before} → 0: gives way to {_names(taken) or 'others'}",
+        reasons.SUSPENDED: f"{before} → 0: gives way to {taken or 'others'}",
     }
     return told.get(reason, f"stays at {after}")
 
 
-def _change(draft: drafts.Draft, freed: dict[str, int], taken: dict[str, int]) -> str:
+def _change(draft: drafts.Draft, freed: str, taken: str) -> str:
     before, after = draft.job.granted, draft.nodes
     if not before:
         return f"starts with {after} of at most {draft.job.maximum} nodes"
     part = curves.gain(draft.curve.log(before), draft.curve.log(after))
     percent = f"{part:+.0%}".replace("%", " %").replace("-", "−")  # noqa: RUF001 -- a minus sign
     if after > before:
-        why = f"accelerators freed by {_names(freed)}" if freed else "free capacity"
+        why = f"accelerators freed by {freed}" if freed else "free capacity"
     else:
-        why = f"accelerators to {_names(taken)}" if taken else "less capacity"
+        why = f"accelerators to {taken}" if taken else "less capacity"
     return f"{before} → {after}: {percent} throughput, {why}"
 
 

@@ -60,11 +60,11 @@ def _start(draft: drafts.Draft, space: room.Room, held: claims.Claims, rules: se
     firm = draft.minimum
     if draft.job.held:
         firm = min(draft.minimum, draft.job.minimum)
-    if rules.volatile_minimum:
-        firm = 0
     for kind in draft.kinds:
         stable, volatile = space.pods(draft, kind, volatile=False), space.pods(draft, kind, volatile=True)
         loose = min(volatile, draft.minimum - firm)
+        if rules.volatile_minimum:
+            loose = min(volatile, max(draft.minimum - stable, 0))
         if stable >= draft.minimum - loose:
             draft.kind, draft.nodes = kind, draft.minimum
             space.take(draft, draft.minimum - loose, volatile=False)

@@ -98,7 +98,7 @@ def _put(
     Without a clearer nothing running is kept, and what finds no place now finds none.
     """
     job = draft.job
-    pods = _best(draft, _kept(draft, table, rules) if clearer else {}, table, rules)
+    pods = _best(draft, _kept(draft, table, rules) if clearer else {}, table)
     found = sum(pods.values())
     if not _firm(draft, pods, table, rules):
         out.short, out.stuck = True, True
@@ -115,10 +115,10 @@ def _put(
     out.pods[job.name] = pods
 
 
-def _best(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: settings.Settings) -> board.Pods:
-    pods = _added(draft, kept, table, rules)
+def _best(draft: drafts.Draft, kept: board.Pods, table: board.Board) -> board.Pods:
+    pods = _added(draft, kept, table)
     if kept and (len(pods) > 1 or sum(pods.values()) < draft.nodes):
-        return min(pods, _added(draft, {}, table, rules), key=lambda p: (-sum(p.values()), len(p)))
+        return min(pods, _added(draft, {}, table), key=lambda p: (-sum(p.values()), len(p)))
     return pods
 
 
@@ -170,13 +170,13 @@ def _fewer(pods: board.Pods, wanted: int, table: board.Board) -> board.Pods:
     return {name: count for name, count in out.items() if count}
 
 
-def _added(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: settings.Settings) -> board.Pods:
+def _added(draft: drafts.Draft, kept: board.Pods, table: board.Board) -> board.Pods:
     """`kept` and as many new pods as it wants and room allows: its minimum on stable cluster nodes, the rest on any."""
     job = draft.job
     near = [*kept, *present(job, table)]
     pods = dict(kept)
     table.put(pods, job.accelerators)
-    for group, wanted in _groups(draft, kept, table, rules):
+    for group, wanted in _groups(draft, kept, table):
         more = table.fill(group, job.accelerators, min(wanted, draft.nodes - sum(pods.values())), near)
         table.put(more, job.accelerators)
         for name, count in more.items():
@@ -185,14 +185,12 @@ def _added(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: set
     return pods
 
 
-def _groups(
-    draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: settings.Settings
-) -> list[tuple[frozenset[str], int]]:
+def _groups(draft: drafts.Draft, kept: board.Pods, table: board.Board) -> list[tuple[frozenset[str], int]]:
     """Cluster nodes in the order in which they are filled, and with how many pods at most."""
     stable, volatile = table.hosts(draft.job, draft.kind)
     if not volatile:
         return [(stable, draft.nodes)]
-    firm = 0 if rules.volatile_minimum else draft.minimum - sum(count for name, count in kept.items() if name in stable)
+    firm = draft.minimum - sum(count for name, count in kept.items() if name in stable)
     return [(stable, max(firm, 0)), (volatile, draft.nodes), (stable, draft.nodes)]
 
 
@@ -224,7 +222,7 @@ def _pack(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.
     if len(pods) < 2 or gain <= cost or not scattered(draft, pods, table):  # noqa: PLR2004 -- as above
         return
     table.lift(pods, job.accelerators)
-    anew = _added(draft, {}, table, rules)
+    anew = _added(draft, {}, table)
     if sum(anew.values()) == draft.nodes and not scattered(draft, anew, table):
         out.pods[job.name] = pods = anew
     table.put(pods, job.accelerators)

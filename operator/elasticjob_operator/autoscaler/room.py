@@ -8,6 +8,7 @@ out.
 from __future__ import annotations
 
 import collections
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Room:
         self._free = _pools(snap, self._sets)
         self._own = _cordoned(snap)
         self._any_volatile = any(node.volatile for node in snap.cluster_nodes)
+        self._largest = _volatile(snap)
+        self.lifetime = snap.volatile_lifetime if self._any_volatile else math.inf
         self._found: dict[tuple[frozenset[str] | None, str, bool], list[Key]] = {}
 
     def pods(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> int:
@@ -36,8 +39,13 @@ class Room:
             return UNLIMITED
         if volatile and not self._any_volatile:
             return 0
-        shared = sum(self._free[key] // each for key in self._pools(draft, kind, volatile=volatile))
-        return shared + self._own.get((draft.job.name, kind, volatile), 0)
+        keys = self._pools(draft, kind, volatile=volatile)
+        shared = self._free[keys[0]] // each if len(keys) == 1 else sum(self._free[key] // each for key in keys)
+        return shared if not self._own else shared + self._own.get((draft.job.name, kind, volatile), 0)
+
+    def volatile_hosts(self, kind: str, each: int) -> int:
+        """Pods that the largest volatile cluster node of this kind holds; 0 when there is none."""
+        return self._largest.get(kind, 0) // each
 
     def take(self, draft: drafts.Draft, pods: int, *, volatile: bool) -> None:
         """Count so many pods as placed there. The caller has asked `pods` first."""
@@ -71,6 +79,14 @@ def _pools(snap: snapshot.Snapshot, sets: dict[frozenset[str] | None, int]) -> d
             wanted = sum(1 << number for names, number in sets.items() if names is None or node.name in names)
             free[node.kind, node.volatile, wanted] += node.free
     return free
+
+
+def _volatile(snap: snapshot.Snapshot) -> dict[str, int]:
+    largest: dict[str, int] = {}
+    for node in snap.cluster_nodes:
+        if node.volatile and node.schedulable:
+            largest[node.kind] = max(largest.get(node.kind, 0), node.free)
+    return largest
 
 
 def _cordoned(snap: snapshot.Snapshot) -> dict[tuple[str, str, bool], int]:

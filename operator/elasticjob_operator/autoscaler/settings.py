@@ -18,7 +18,7 @@ class Settings:
     turn: float = 3600.0
     """Seconds a job runs before equals that have had less may take its place, while the minimums do not all fit."""
     volatile_minimum: bool = False
-    """Whether a job's minimum may rest on volatile cluster nodes: for clusters that have nothing else."""
+    """Whether a job's minimum may rest on volatile cluster nodes where stable ones have no room for it."""
     pending_limit: int = 0
     """Accelerators that pods may ask for beyond what there is, so that a cluster autoscaler adds cluster nodes."""
     rounds: int = 4

@@ -9,6 +9,7 @@ seconds. Values are believed as they stand, however absurd: `nominating.py` take
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ class Job:
     """Accelerator-seconds it has had (pod-seconds when it trains on CPUs)."""
     resize_cost: float = 30.0
     """Seconds of training that one change of its pods costs, as measured; 30 s is what Pollux assumes."""
+    unsaved: float = 0.0
+    """Seconds of training that pods vanishing without notice cost beyond that: half the time between its
+    checkpoints."""
     curves: Mapping[str, curves.Curve] = dataclasses.field(default_factory=dict)
     """Throughput by size, for each kind of accelerator measured; `""` stands for every other."""
 
@@ -115,3 +119,5 @@ class Snapshot:
     jobs: tuple[Job, ...]
     queues: tuple[Queue, ...] = ()
     quotas: tuple[Quota, ...] = ()
+    volatile_lifetime: float = math.inf
+    """Seconds that a volatile cluster node lasts, as observed: seconds of all of them by how many have vanished."""

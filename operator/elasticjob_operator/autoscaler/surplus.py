@@ -13,6 +13,7 @@ badly stops early and leaves its nodes to one that scales well. Two things make 
 from __future__ import annotations
 
 import heapq
+import math
 from typing import TYPE_CHECKING
 
 from elasticjob_operator.autoscaler import curves, nominating
@@ -44,26 +45,43 @@ def grant(
     """Within what the queues deserve, or borrowed: higher priorities before lower ones."""
     growing = [draft for draft in ordered if draft.nodes and draft.job.pinned is None and not draft.job.held]
     growing = [draft for draft in growing if _open(draft, space, held, borrowing=borrowing)]
-    points = {draft.job.name: worth(draft, rules) for draft in growing}
+    points = {draft.job.name: worth(draft, rules, space) for draft in growing}
     for priority in sorted({draft.job.priority for draft in growing}, reverse=True):
         level = [draft for draft in growing if draft.job.priority == priority]
         _share(level, points, space, held, borrowing=borrowing)
 
 
-def worth(draft: drafts.Draft, rules: settings.Settings) -> list[curves.Point]:
-    """The hull of its sizes from the minimum up, the present one raised by its bonus."""
+def worth(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> list[curves.Point]:
+    """The hull of its sizes from the minimum up, the present one raised by its bonus, volatile ones lowered by their
+    risk.
+    """
     curve, now = draft.curve, draft.job.granted
     top = draft.sizes[-1] if draft.cap is None else draft.cap
     bonus = nominating.sane(draft.job.resize_cost) / max(rules.horizon, 1.0)
-    points = _offered(draft, top)
+    points = [(size, log - risk(draft, size, space)) for size, log in _offered(draft, top)]
+    points = points if math.isinf(space.lifetime) else curves.hull(points)
     if draft.minimum <= now <= draft.sizes[-1] and bonus and now in draft.sizes:
-        raised = now, curve.log(now) + bonus
+        raised = now, curve.log(now) + bonus - risk(draft, now, space)
         below = curves.hull([*(point for point in points if point[0] < now), raised])
         above = [point for point in points if point[0] > now]
         while len(above) > 1 and curves.slope(raised, above[0]) <= curves.slope(raised, above[1]):
             above.pop(0)
         points = [*below, *above] if above and curves.slope(raised, above[0]) > 0 else below
     return points
+
+
+def risk(draft: drafts.Draft, size: int, space: room.Room) -> float:
+    """What the loss of volatile cluster nodes will cost of the throughput: the more it is on, the oftener all its
+    pods stop.
+
+    Supposes that what is beyond the minimum is on volatile ones, as `_give` will have it where there are any.
+    """
+    hosts = space.volatile_hosts(draft.kind, draft.job.sized)
+    if not hosts or math.isinf(space.lifetime):
+        return 0.0
+    exposed = math.ceil((size - draft.minimum) / hosts)
+    lost = nominating.sane(draft.job.resize_cost) + nominating.sane(draft.job.unsaved)
+    return math.log1p(exposed * lost / max(space.lifetime, 1.0))
 
 
 def _offered(draft: drafts.Draft, top: int) -> list[curves.Point]:
@@ -110,7 +128,7 @@ def _share(
         most = draft.nodes + _open(draft, space, held, borrowing=borrowing)
         if ahead[at][0] <= most:
             _give(draft, ahead[at][0], space, held)
-            push(rank, ahead, at)
+            push(rank, ahead, at)  # the step after it, in its turn
         elif most > draft.nodes:
             push(rank, curves.hull((size, draft.curve.log(size)) for size in _within(draft, most)), 0)
 

@@ -8,6 +8,7 @@ ends in the middle of a step, its room is seen by the next decision.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -48,6 +49,8 @@ class Options:
     resize_cost: float = 30.0
     checkpoint_interval: float = 600.0
     """Seconds of progress lost at most when pods vanish without notice; planned changes lose none."""
+    volatile_lifetime: float = math.inf
+    """What the allocator is told of how long volatile cluster nodes last, seconds."""
     until: float = 30 * 24 * 3600.0
     """End of the replay: nothing in the traces takes longer."""
 
@@ -115,7 +118,9 @@ class Replay:
     def picture(self, now: float) -> snapshot.Snapshot:
         """What the policy sees."""
         return snapshot.Snapshot(
-            cluster_nodes=self._nodes, jobs=tuple(self._seen(run, now) for run in self._active.values())
+            volatile_lifetime=self._options.volatile_lifetime,
+            cluster_nodes=self._nodes,
+            jobs=tuple(self._seen(run, now) for run in self._active.values()),
         )
 
     def _seen(self, run: jobs.Running, now: float) -> snapshot.Job:
@@ -134,6 +139,7 @@ class Replay:
             waited=run.waited,
             served=run.served,
             resize_cost=self._options.resize_cost,
+            unsaved=self._options.checkpoint_interval / 2,
             curves={"": self._knowledge.curve(run)},
         )
 
