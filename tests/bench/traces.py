@@ -10,7 +10,7 @@ from elasticjob_operator.autoscaler import snapshot
 from elasticjob_operator.autoscaler.simulating import jobs, replaying
 
 DATA = pathlib.Path(__file__).parent / "data"
-A_WEEK = 7 * 24 * 3600.0
+
 
 
 def _rows(path: pathlib.Path) -> list[dict[str, str]]:

@@ -49,11 +49,11 @@ def decide(snap: snapshot.Snapshot, rules: settings.Settings = DEFAULT) -> decis
 def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> placing.Placed:
     """Again, with what placing found out, until all fits; the last round takes what it got."""
     placed = placing.Placed({})
-    crowded, anew = minimums.crowded(ordered, snap), False
+    crowded, loosened = minimums.crowded(ordered, snap), 0
     for _ in range(max(rules.rounds, 1)):
         held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap)
         for draft in ordered:
-            draft.nodes = 0
+            draft.nodes, draft.loose = 0, 0
         minimums.grant(ordered, space, held, rules, borrowing=False)  # 3. gangs
         if not crowded:
             minimums.grant(ordered, space, held, rules, borrowing=True)
@@ -62,8 +62,8 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
                 minimums.grant(ordered, space, held, rules, borrowing=True)
             surplus.pin(ordered, space, held, borrowing=borrowing)  # 4. sizes set by people
             surplus.grant(ordered, space, held, rules, borrowing=borrowing)  # 5. to whom each further node helps most
-        placed = placing.place(ordered, snap, rules, anew=anew)  # 6. where
-        anew = anew or placed.stuck
+        placed = placing.place(ordered, snap, rules, loosened=loosened)  # 6. where
+        loosened += placed.stuck
         if not placed.short:
             break
     return placed

@@ -29,6 +29,8 @@ class Draft:
     weight: float = 1.0
     kind: str = ""
     nodes: int = 0
+    loose: int = 0
+    """How many of them count as being on volatile cluster nodes."""
     cap: int | None = None
     """Pods beyond this could not be placed well in an earlier round of this decision."""
     barred: bool = False

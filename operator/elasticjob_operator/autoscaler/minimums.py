@@ -66,7 +66,7 @@ def _start(draft: drafts.Draft, space: room.Room, held: claims.Claims, rules: se
         if rules.volatile_minimum:
             loose = min(volatile, max(draft.minimum - stable, 0))
         if stable >= draft.minimum - loose:
-            draft.kind, draft.nodes = kind, draft.minimum
+            draft.kind, draft.nodes, draft.loose = kind, draft.minimum, loose
             space.take(draft, draft.minimum - loose, volatile=False)
             space.take(draft, loose, volatile=True)
             held.take(draft.job, draft.minimum)

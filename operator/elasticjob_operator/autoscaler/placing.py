@@ -29,22 +29,24 @@ class Placed:
 
 
 def place(
-    ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings, *, anew: bool = False
+    ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings, *, loosened: int = 0
 ) -> Placed:
-    """Place what stays, then what changes; then see what is better moved. `anew`: nothing stays but what is held."""
+    """Place what stays, then what changes; then see what is better moved. `loosened`: 1,
+    jobs with more on stable cluster nodes than they count for do not stay; 2, only what is held does.
+    """
     table = board.Board(snap)
     active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
     out = Placed({draft.job.name: {} for draft in active})
     clearer = clearing.Clearing(table, out.pods, rules)
     changing, staying = [], []
     for draft in active:
-        if (draft.job.held or not anew) and _stay(draft, table, out, rules):
+        if _may_stay(draft, table, loosened) and _stay(draft, table, out, rules):
             clearer.settle(draft)
             staying.append(draft)
         else:
             changing.append(draft)
-    for draft in sorted(changing, key=_bulky if anew else _sensitive):
-        _put(draft, table, out, rules, None if anew else clearer)
+    for draft in sorted(changing, key=_bulky if loosened > 1 else _sensitive):
+        _put(draft, table, out, rules, None if loosened > 1 else clearer)
     for draft in staying:
         if not draft.job.held:
             _pack(draft, table, out, rules)
@@ -56,6 +58,14 @@ def _sensitive(draft: drafts.Draft) -> tuple[float, bool, int]:
     curve = draft.curve
     loss = curve.log(draft.nodes) - curve.log(draft.nodes, scattered=True)
     return -loss * draft.weight, not draft.job.placement, -draft.nodes * draft.job.accelerators
+
+
+def _may_stay(draft: drafts.Draft, table: board.Board, loosened: int) -> bool:
+    if draft.job.held or not loosened:
+        return True
+    pods = present(draft.job, table)
+    stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
+    return loosened == 1 and stable <= draft.nodes - draft.loose
 
 
 def _bulky(draft: drafts.Draft) -> tuple[int, int]:
@@ -148,7 +158,7 @@ def _kept(draft: drafts.Draft, table: board.Board, rules: settings.Settings) -> 
     }
     if not rules.volatile_minimum:
         stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
-        loose = max(draft.nodes - max(draft.minimum, stable), 0)
+        loose = max(draft.nodes - max(draft.minimum, stable, draft.nodes - draft.loose), 0)
         pods = _limited(pods, loose, table)
     return _fewer(pods, draft.nodes, table)
 
@@ -190,7 +200,7 @@ def _groups(draft: drafts.Draft, kept: board.Pods, table: board.Board) -> list[t
     stable, volatile = table.hosts(draft.job, draft.kind)
     if not volatile:
         return [(stable, draft.nodes)]
-    firm = draft.minimum - sum(count for name, count in kept.items() if name in stable)
+    firm = draft.nodes - draft.loose - sum(count for name, count in kept.items() if name in stable)
     return [(stable, max(firm, 0)), (volatile, draft.nodes), (stable, draft.nodes)]
 
 

@@ -12,6 +12,7 @@ badly stops early and leaves its nodes to one that scales well. Two things make 
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING
 from elasticjob_operator.autoscaler import curves, nominating
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from elasticjob_operator.autoscaler import claims, drafts, room, settings
 
 
@@ -34,21 +37,23 @@ def pin(ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, *, b
     """Sizes set by people, as far as there is room, in the jobs' order."""
     for draft in ordered:
         if draft.nodes and draft.job.pinned is not None:
-            most = draft.nodes + _open(draft, space, held, borrowing=borrowing)
+            most = draft.nodes + _open(draft, space=space, held=held, borrowing=borrowing)
             size = max((size for size in draft.sizes if size <= most), default=draft.nodes)
-            _give(draft, size, space, held)
+            _give(draft, size, space=space, held=held)
 
 
 def grant(
     ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, rules: settings.Settings, *, borrowing: bool
 ) -> None:
-    """Within what the queues deserve, or borrowed: higher priorities before lower ones."""
+    """Within what the queues deserve, or borrowed: higher priorities before lower ones, and in each the stable cluster
+    nodes before the volatile ones. So the steps that help most are safe, and few large jobs bear what vanishes.
+    """
     growing = [draft for draft in ordered if draft.nodes and draft.job.pinned is None and not draft.job.held]
-    growing = [draft for draft in growing if _open(draft, space, held, borrowing=borrowing)]
-    points = {draft.job.name: worth(draft, rules, space) for draft in growing}
     for priority in sorted({draft.job.priority for draft in growing}, reverse=True):
-        level = [draft for draft in growing if draft.job.priority == priority]
-        _share(level, points, space, held, borrowing=borrowing)
+        reach = functools.partial(_open, space=space, held=held, borrowing=borrowing)
+        level = [draft for draft in growing if draft.job.priority == priority and reach(draft)]
+        points = [worth(draft, rules, space) for draft in level]
+        _share(level, points, reach, functools.partial(_give, space=space, held=held))
 
 
 def worth(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> list[curves.Point]:
@@ -58,9 +63,11 @@ def worth(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> li
     curve, now = draft.curve, draft.job.granted
     top = draft.sizes[-1] if draft.cap is None else draft.cap
     bonus = nominating.sane(draft.job.resize_cost) / max(rules.horizon, 1.0)
-    points = [(size, log - risk(draft, size, space)) for size, log in _offered(draft, top)]
+    points = [(size, log - risk(draft, size, space)) for size, log in _offered(draft, top) if size >= draft.nodes]
+    if not points or points[0][0] > draft.nodes:
+        points.insert(0, (draft.nodes, curve.log(draft.nodes) - risk(draft, draft.nodes, space)))
     points = points if math.isinf(space.lifetime) else curves.hull(points)
-    if draft.minimum <= now <= draft.sizes[-1] and bonus and now in draft.sizes:
+    if draft.nodes <= now and bonus and now in draft.sizes:
         raised = now, curve.log(now) + bonus - risk(draft, now, space)
         below = curves.hull([*(point for point in points if point[0] < now), raised])
         above = [point for point in points if point[0] > now]
@@ -74,12 +81,12 @@ def risk(draft: drafts.Draft, size: int, space: room.Room) -> float:
     """What the loss of volatile cluster nodes will cost of the throughput: the more it is on, the oftener all its
     pods stop.
 
-    Supposes that what is beyond the minimum is on volatile ones, as `_give` will have it where there are any.
+    Nodes beyond those it has on stable ones count as volatile; in the round of the stable ones none are.
     """
     hosts = space.volatile_hosts(draft.kind, draft.job.sized)
     if not hosts or math.isinf(space.lifetime):
         return 0.0
-    exposed = math.ceil((size - draft.minimum) / hosts)
+    exposed = math.ceil(max(size - (draft.nodes - draft.loose), 0) / hosts)
     lost = nominating.sane(draft.job.resize_cost) + nominating.sane(draft.job.unsaved)
     return math.log1p(exposed * lost / max(space.lifetime, 1.0))
 
@@ -106,11 +113,9 @@ def _sizes(draft: drafts.Draft, top: int) -> list[int]:
 
 def _share(
     level: list[drafts.Draft],
-    points: dict[str, list[curves.Point]],
-    space: room.Room,
-    held: claims.Claims,
-    *,
-    borrowing: bool,
+    points: list[list[curves.Point]],
+    reach: Callable[[drafts.Draft], int],
+    give: Callable[[drafts.Draft, int], None],
 ) -> None:
     """The best next step of all jobs, again and again; one that does not fit whole is tried smaller."""
     heap: list[tuple[float, int, list[curves.Point], int]] = []
@@ -120,25 +125,17 @@ def _share(
             draft = level[rank]
             heapq.heappush(heap, (-gain * draft.weight / draft.job.sized, rank, ahead, at + 1))
 
-    for rank, draft in enumerate(level):
-        push(rank, _from(draft, points[draft.job.name]), 0)
+    for rank, ahead in enumerate(points):
+        push(rank, ahead, 0)
     while heap:
         _, rank, ahead, at = heapq.heappop(heap)
         draft = level[rank]
-        most = draft.nodes + _open(draft, space, held, borrowing=borrowing)
+        most = draft.nodes + reach(draft)
         if ahead[at][0] <= most:
-            _give(draft, ahead[at][0], space, held)
-            push(rank, ahead, at)  # the step after it, in its turn
+            give(draft, ahead[at][0])
+            push(rank, ahead, at)
         elif most > draft.nodes:
             push(rank, curves.hull((size, draft.curve.log(size)) for size in _within(draft, most)), 0)
-
-
-def _from(draft: drafts.Draft, points: list[curves.Point]) -> list[curves.Point]:
-    """What is still ahead of it."""
-    if draft.nodes == points[0][0]:
-        return points
-    ahead = [point for point in points if point[0] > draft.nodes]
-    return curves.hull([(draft.nodes, draft.curve.log(draft.nodes)), *ahead])
 
 
 def _within(draft: drafts.Draft, most: int) -> list[int]:
@@ -146,16 +143,18 @@ def _within(draft: drafts.Draft, most: int) -> list[int]:
     return [size for size in _sizes(draft, most) if size >= draft.nodes] or [draft.nodes]
 
 
-def _open(draft: drafts.Draft, space: room.Room, held: claims.Claims, *, borrowing: bool) -> int:
-    free = space.pods(draft, draft.kind, volatile=True) + space.pods(draft, draft.kind, volatile=False)
+def _open(draft: drafts.Draft, *, space: room.Room, held: claims.Claims, borrowing: bool, volatile: bool = True) -> int:
+    free = space.pods(draft, draft.kind, volatile=False)
+    if volatile:
+        free += space.pods(draft, draft.kind, volatile=True)
     return int(min(free, held.pods(draft.job, borrowing=borrowing)))
 
 
-def _give(draft: drafts.Draft, size: int, space: room.Room, held: claims.Claims) -> None:
-    """Volatile cluster nodes first: stable ones are kept for minimums to come."""
+def _give(draft: drafts.Draft, size: int, *, space: room.Room, held: claims.Claims) -> None:
+    """Stable cluster nodes first: the minimums have theirs already."""
     more = size - draft.nodes
-    loose = min(more, space.pods(draft, draft.kind, volatile=True))
-    space.take(draft, loose, volatile=True)
-    space.take(draft, more - loose, volatile=False)
+    firm = min(more, space.pods(draft, draft.kind, volatile=False))
+    space.take(draft, firm, volatile=False)
+    space.take(draft, more - firm, volatile=True)
     held.take(draft.job, more)
-    draft.nodes = size
+    draft.nodes, draft.loose = size, draft.loose + more - firm
