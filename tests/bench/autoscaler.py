@@ -17,7 +17,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from bench import traces
+from bench import tables, traces
 from elasticjob_operator.autoscaler import curves, deciding, settings, snapshot
 from elasticjob_operator.autoscaler.simulating import drawing, jobs, learned, policies, replaying, results
 from elasticjob_operator.autoscaler.simulating import traces as files
@@ -49,6 +49,9 @@ def replay(
     options = options or replaying.Options()
     if name == "blind":
         return replaying.Replay(trace, events, blind(policies.ours()), knowledge, options).run()
+    if name == "ours-spot-minimum":
+        lenient = policies.ours(settings.Settings(volatile_minimum=True))
+        return replaying.Replay(trace, events, lenient, knowledge, options).run()
     return files.run(name, trace, events, options, knowledge)
 
 
@@ -145,7 +148,7 @@ def elasticflow() -> None:
 
 def spot() -> None:
     """Figure 6: 12 stable cluster nodes and Parcae's spot nodes, 11 hours; work done, seeing volatility and not."""
-    for name in ("blind", "equal", "ours"):
+    for name in ("blind", "equal", "ours", "ours-spot-minimum"):
         runs = []
         for workload in WORKLOADS:
             events = traces.spot(stable=12, each=HOST)
@@ -209,6 +212,7 @@ PARTS = {
     "costs": costs,
     "spot": spot,
     "decisions": decisions,
+    "tables": tables.main,
 }
 
 

@@ -12,7 +12,6 @@ from elasticjob_operator.autoscaler.simulating import jobs, replaying
 DATA = pathlib.Path(__file__).parent / "data"
 
 
-
 def _rows(path: pathlib.Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))

@@ -27,9 +27,9 @@ class Room:
         self._sets = {job.candidates: number for number, job in enumerate(snap.jobs)}
         self._free = _pools(snap, self._sets)
         self._own = _cordoned(snap)
-        self._any_volatile = any(node.volatile for node in snap.cluster_nodes)
+        self.any_volatile = any(node.volatile for node in snap.cluster_nodes)
         self._largest = _volatile(snap)
-        self.lifetime = snap.volatile_lifetime if self._any_volatile else math.inf
+        self.lifetime = snap.volatile_lifetime if self.any_volatile else math.inf
         self._found: dict[tuple[frozenset[str] | None, str, bool], list[Key]] = {}
 
     def pods(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> int:
@@ -37,7 +37,7 @@ class Room:
         each = draft.job.accelerators
         if not each:
             return UNLIMITED
-        if volatile and not self._any_volatile:
+        if volatile and not self.any_volatile:
             return 0
         keys = self._pools(draft, kind, volatile=volatile)
         shared = self._free[keys[0]] // each if len(keys) == 1 else sum(self._free[key] // each for key in keys)
