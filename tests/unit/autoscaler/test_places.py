@@ -172,3 +172,14 @@ def test_messages_say_what_changes_what_it_is_worth_and_who_pays() -> None:
     assert grants["b"].message == "8 → 6: −25 % throughput, accelerators to a (2)"  # noqa: RUF001 -- a minus sign
     alone = decide(nodes(2), job("b", on={"a0": 4}))["b"]
     assert alone.message == "4 → 8: +100 % throughput, free capacity"
+
+
+def test_the_shorter_volatile_cluster_nodes_live_the_fewer_are_used() -> None:
+    cluster = (*nodes(1), *nodes(8, prefix="spot", volatile=True))
+    tree = {"": curves.Curve(tuple(float(n) ** 0.7 for n in range(1, 33)))}
+    running = job("j", 4, 32, curves=tree, unsaved=300.0)
+    sizes_by_life = [decide(cluster, running, volatile_lifetime=life)["j"].nodes for life in (1e9, 6000.0, 600.0, 0.0)]
+
+    assert sizes_by_life[0] == 32
+    assert sizes_by_life == sorted(sizes_by_life, reverse=True)
+    assert sizes_by_life[-1] == 4
