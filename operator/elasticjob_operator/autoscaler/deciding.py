@@ -71,17 +71,19 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
 
 def check(made: decision.Decision, snap: snapshot.Snapshot) -> None:
     """Raise if an invariant is broken."""
-    free = {node.name: max(node.free, 0) for node in snap.cluster_nodes}
+    free = {node.name: node.free for node in snap.cluster_nodes}
     used: dict[str, int] = collections.Counter()
     jobs = {job.name: job for job in snap.jobs}
     for grant in made.grants:
-        job = jobs[grant.job]
-        if grant.nodes and not job.held and (grant.nodes < job.minimum or grant.nodes > job.maximum):
+        job, pods = jobs[grant.job], sum(placed.pods for placed in grant.placement)
+        if grant.nodes and not job.held and not job.minimum <= grant.nodes <= job.maximum:
             raise InvariantError(f"{grant.job}: {grant.nodes} nodes are outside {job.minimum} to {job.maximum}")
+        if job.accelerators and not job.held and grant.nodes != pods:
+            raise InvariantError(f"{grant.job}: {grant.nodes} nodes granted, {pods} placed")
         for placed in grant.placement:
-            used[placed.cluster_node] += placed.pods * job.accelerators
-        if job.accelerators and not job.held and grant.nodes != sum(placed.pods for placed in grant.placement):
-            raise InvariantError(f"{grant.job}: {grant.nodes} nodes granted, others placed")
+            # A held job's pods are where they are, even if their cluster node has less room than we knew.
+            free[placed.cluster_node] -= placed.pods * job.accelerators if job.held else 0
+            used[placed.cluster_node] += 0 if job.held else placed.pods * job.accelerators
     for name, count in used.items():
-        if count > free[name]:
+        if count > max(free[name], 0):
             raise InvariantError(f"cluster node {name}: {count} accelerators promised, {free[name]} free")

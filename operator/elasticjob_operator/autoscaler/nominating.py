@@ -8,6 +8,7 @@ that is left. It never raises: a job is somebody's input, and one bad job must n
 from __future__ import annotations
 
 import collections
+import dataclasses
 import math
 from typing import TYPE_CHECKING
 
@@ -29,11 +30,16 @@ def nominate(snap: snapshot.Snapshot, rules: settings.Settings) -> list[drafts.D
     limits = {queue.name: queue.limit for queue in snap.queues if queue.limit is not None}
     seen: dict[tuple[frozenset[str] | None, int], Hosts] = {}
     kinds = {node.name: node.kind for node in snap.cluster_nodes}
-    unique = {job.name: job for job in reversed(snap.jobs)}
+    unique = {job.name: _plain(job) for job in reversed(snap.jobs)}
     return [
         _nominate(job, _hosts(job, snap, seen), rules, _most(job, quotas, limits), kinds)
         for job in reversed(unique.values())
     ]
+
+
+def _plain(job: snapshot.Job) -> snapshot.Job:
+    """There is nothing to hold of a job that has nothing."""
+    return dataclasses.replace(job, held=False) if job.held and job.granted < 1 else job
 
 
 def sane(value: float, otherwise: float = 0.0) -> float:
@@ -45,7 +51,7 @@ def _nominate(
     job: snapshot.Job, hosts: Hosts, rules: settings.Settings, most: int | None, kinds: Mapping[str, str]
 ) -> drafts.Draft:
     draft, sizes = drafts.Draft(job=job), _sizes(job)
-    if job.held and job.granted > 0:
+    if job.held:
         draft.sizes, draft.kinds = (job.granted,), _ordered(job, hosts, kinds) or ("",)
         return draft
     firm = {kind: fit[1] if rules.volatile_minimum else fit[0] for kind, fit in hosts.items()}

@@ -86,9 +86,8 @@ def _stay(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.
     """Whether exactly its pods remain: same number, room for them, and its minimum not on what may vanish."""
     job, pods = draft.job, present(draft.job, table)
     fits = all(table.free[name] >= count * job.accelerators for name, count in pods.items())
-    if not fits or not (
-        job.held or (draft.nodes == job.granted == sum(pods.values()) and _firm(draft, pods, table, rules))
-    ):
+    same = draft.nodes == job.granted == sum(pods.values()) and _firm(draft, pods, table, rules)
+    if not job.held and not (fits and same):
         return False
     table.put(pods, job.accelerators)
     out.pods[job.name] = pods

@@ -109,6 +109,14 @@ def test_a_held_job_keeps_its_size_and_its_pods() -> None:
     assert grants["busy"].placement == (snapshot.Placement("a0", 2), snapshot.Placement("a1", 2))
 
 
+def test_a_held_job_keeps_its_pods_even_where_there_is_less_room_than_they_need() -> None:
+    grants = decide(nodes(2, each=2), job("busy", on={"a0": 3}, held=True), job("other"))
+
+    assert grants["busy"].nodes == 3
+    assert grants["other"].nodes >= 1
+    assert grants["busy"].placement == (snapshot.Placement("a0", 3),)
+
+
 def test_pods_that_stayed_unschedulable_bound_the_size() -> None:
     assert sizes(decide(nodes(2), job("j", ceiling=3))) == {"j": 3}
 
