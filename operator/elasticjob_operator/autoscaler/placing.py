@@ -31,8 +31,10 @@ class Placed:
 def place(
     ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings, *, loosened: int = 0
 ) -> Placed:
-    """Place what stays, then what changes; then see what is better moved. `loosened`: 1,
-    jobs with more on stable cluster nodes than they count for do not stay; 2, only what is held does.
+    """Place what stays, then what changes; then see what is better moved.
+
+    `loosened`: with 1, jobs that have more on stable cluster nodes than they count for do not stay; with 2, only what
+    is held does.
     """
     table = board.Board(snap)
     active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]

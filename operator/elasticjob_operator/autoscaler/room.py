@@ -50,15 +50,19 @@ class Room:
     def take(self, draft: drafts.Draft, pods: int, *, volatile: bool) -> None:
         """Count so many pods as placed there. The caller has asked `pods` first."""
         each = draft.job.accelerators
+        if not each:
+            return
         own = draft.job.name, draft.kind, volatile
-        if each and own in self._own:
+        if self._own and own in self._own:
             part = min(pods, self._own[own])
             self._own[own] -= part
             pods -= part
-        for key in self._pools(draft, draft.kind, volatile=volatile) if each else ():
+        for key in self._pools(draft, draft.kind, volatile=volatile):
             part = min(pods, self._free[key] // each)
             self._free[key] -= part * each
             pods -= part
+            if not pods:
+                return
 
     def _pools(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> list[Key]:
         """Those the fewest jobs can use come first, so that the others' only places are left to them."""

@@ -12,6 +12,7 @@ badly stops early and leaves its nodes to one that scales well. Two things make 
 
 from __future__ import annotations
 
+import bisect
 import functools
 import heapq
 import math
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 from elasticjob_operator.autoscaler import curves, nominating
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from elasticjob_operator.autoscaler import claims, drafts, room, settings
 
@@ -50,9 +51,7 @@ def pin(ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, *, b
 def grant(
     ordered: list[drafts.Draft], space: room.Room, held: claims.Claims, rules: settings.Settings, *, borrowing: bool
 ) -> None:
-    """Within what the queues deserve, or borrowed: higher priorities before lower ones, and in each the stable cluster
-    nodes before the volatile ones. So the steps that help most are safe, and few large jobs bear what vanishes.
-    """
+    """Within what the queues deserve, or borrowed: higher priorities before lower ones."""
     growing = [draft for draft in ordered if draft.nodes and draft.job.pinned is None and not draft.job.held]
     for priority in sorted({draft.job.priority for draft in growing}, reverse=True):
         reach = functools.partial(_open, space=space, held=held, borrowing=borrowing)
@@ -61,33 +60,41 @@ def grant(
         _share(level, points, reach, functools.partial(_give, space=space, held=held))
 
 
-def worth(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> list[curves.Point]:
+def worth(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> Sequence[curves.Point]:
     """The hull of its sizes from the minimum up, the present one raised by its bonus, volatile ones lowered by their
     risk.
     """
     curve, now = draft.curve, draft.job.granted
     top = draft.sizes[-1] if draft.cap is None else draft.cap
     bonus = nominating.sane(draft.job.resize_cost) / max(rules.horizon, 1.0)
-    points = [point for point in _offered(draft, top) if point[0] >= draft.nodes]
-    if not points or points[0][0] > draft.nodes:
-        points.insert(0, (draft.nodes, curve.log(draft.nodes)))
+    points = _offered(draft, top)
+    if points[0][0] < draft.nodes:
+        points = [(draft.nodes, curve.log(draft.nodes)), *(point for point in points if point[0] > draft.nodes)]
     if not math.isinf(space.lifetime):
         points = curves.hull((size, log - risk(draft, size, space)) for size, log in points)
     if draft.nodes <= now and bonus and now in draft.sizes:
-        raised = now, curve.log(now) + bonus - risk(draft, now, space)
-        below = curves.hull([*(point for point in points if point[0] < now), raised])
-        above = [point for point in points if point[0] > now]
-        while len(above) > 1 and curves.slope(raised, above[0]) <= curves.slope(raised, above[1]):
-            above.pop(0)
-        points = [*below, *above] if above and curves.slope(raised, above[0]) > 0 else below
+        return _raised(points, (now, curve.log(now) + bonus - risk(draft, now, space)))
     return points
+
+
+def _raised(points: Sequence[curves.Point], top: curves.Point) -> list[curves.Point]:
+    """The hull again, with one point lifted: its neighbours that it overshadows fall out."""
+    at = bisect.bisect_left(points, (top[0],))
+    below, above = list(points[:at]), at
+    while len(below) > 1 and curves.slope(below[-2], below[-1]) <= curves.slope(below[-2], top):
+        below.pop()
+    while above < len(points) and points[above][0] == top[0]:
+        above += 1
+    while above + 1 < len(points) and curves.slope(top, points[above]) <= curves.slope(top, points[above + 1]):
+        above += 1
+    return [*below, top, *points[above:]]
 
 
 def risk(draft: drafts.Draft, size: int, space: room.Room) -> float:
     """What the loss of volatile cluster nodes will cost of the throughput: the more it is on, the oftener all its
     pods stop.
 
-    Nodes beyond those it has on stable ones count as volatile; in the round of the stable ones none are.
+    All beyond the minimum counts as volatile here: where each node will be is decided step by step.
     """
     hosts = space.volatile_hosts(draft.kind, draft.job.sized)
     if not hosts or math.isinf(space.lifetime):
@@ -97,12 +104,12 @@ def risk(draft: drafts.Draft, size: int, space: room.Room) -> float:
     return math.log1p(exposed * lost / max(space.lifetime, 1.0))
 
 
-def _offered(draft: drafts.Draft, top: int) -> list[curves.Point]:
+def _offered(draft: drafts.Draft, top: int) -> Sequence[curves.Point]:
     """The curve's own ladder, cut at the largest size; computed anew where only some sizes are allowed."""
     if not draft.job.allowed:
         ladder = draft.curve.ladder(draft.minimum)
         if ladder[-1][0] <= top:
-            return list(ladder)
+            return ladder
         return curves.hull((size, draft.curve.log(size)) for size in _sizes(draft, top))
     return curves.hull((size, draft.curve.log(size)) for size in _sizes(draft, top))
 
@@ -119,17 +126,17 @@ def _sizes(draft: drafts.Draft, top: int) -> list[int]:
 
 def _share(
     level: list[drafts.Draft],
-    points: list[list[curves.Point]],
+    points: list[Sequence[curves.Point]],
     reach: Callable[[drafts.Draft], int],
     give: Callable[[drafts.Draft, int], None],
 ) -> None:
     """The best next step of all jobs, again and again; one that does not fit whole is tried smaller."""
-    heap: list[tuple[float, int, list[curves.Point], int]] = []
+    heap: list[tuple[float, int, Sequence[curves.Point], int]] = []
+    scales = [draft.weight / draft.job.sized for draft in level]
 
-    def push(rank: int, ahead: list[curves.Point], at: int) -> None:
+    def push(rank: int, ahead: Sequence[curves.Point], at: int) -> None:
         if at + 1 < len(ahead) and (gain := curves.slope(ahead[at], ahead[at + 1])) > 0:
-            draft = level[rank]
-            heapq.heappush(heap, (-gain * draft.weight / draft.job.sized, rank, ahead, at + 1))
+            heapq.heappush(heap, (-gain * scales[rank], rank, ahead, at + 1))
 
     for rank, ahead in enumerate(points):
         push(rank, ahead, 0)
@@ -157,7 +164,7 @@ def _open(draft: drafts.Draft, *, space: room.Room, held: claims.Claims, borrowi
 
 
 def _give(draft: drafts.Draft, size: int, *, space: room.Room, held: claims.Claims) -> None:
-    """Stable cluster nodes first: the minimums have theirs already."""
+    """Stable cluster nodes first: the minimums have theirs already, and the first steps are the ones that help most."""
     more = size - draft.nodes
     firm = min(more, space.pods(draft, draft.kind, volatile=False)) if space.any_volatile else more
     space.take(draft, firm, volatile=False)
