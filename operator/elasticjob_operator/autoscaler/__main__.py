@@ -27,7 +27,11 @@ def main(arguments: list[str] | None = None) -> int:
     model = replaying.Options(interval=options.interval, resize_cost=options.resize_cost)
     sys.stdout.write(f"{len(trace)} jobs, {accelerators} accelerators; times in hours, changes per job\n{HEAD}\n")
     for name in options.policy:
-        run = traces.run(name, trace, events, model)
+        try:
+            run = traces.run(name, trace, events, model)
+        except traces.TraceError as error:
+            sys.stdout.write(f"{error}\n")
+            continue
         sys.stdout.write(_row(name, run, accelerators))
         if options.svg and name == options.policy[0]:
             options.svg.write_text(drawing.timeline(run, accelerators))

@@ -113,6 +113,24 @@ def test_a_trace_file_is_replayed_from_the_command_line(
     assert picture.read_text().startswith("<svg")
 
 
+def test_a_policy_that_cannot_replay_a_trace_says_so_and_the_others_go_on(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("name,submitted_s,min_nodes,max_nodes,hours_alone,accelerators\na,0,1,2,1,2\n")
+
+    assert command.main(["simulate", str(trace), "--policy", "equal", "ours"]) == 0
+    assert "equal: knows only nodes of one accelerator\nours" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["equal", "optimus"])
+def test_the_other_policies_keep_minimums_too(name: str) -> None:
+    trace = [job("a", minimum=5), job("b", minimum=5)]
+    result = traces.run(name, trace, [replaying.Event(0.0, nodes(2))], replaying.Options())
+
+    assert {count for _, _, count in result.timeline if count} == {8}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -63,16 +63,16 @@ def tiresias(requested: Mapping[str, int]) -> replaying.Policy:
 
 
 def optimus(oracle: Mapping[str, jobs.Running]) -> replaying.Policy:
-    """One node each, then each next node to the job whose remaining time falls most by it (EuroSys'18); knows
+    """The minimum each (one, in the paper), then each next node to the job whose remaining time falls most by it (EuroSys'18); knows
     lengths.
     """
 
     def policy(snap: snapshot.Snapshot) -> replaying.Allocation:
         free, sizes = _total(snap), {}
         for job in snap.jobs:
-            if free:
-                sizes[job.name] = 1
-                free -= 1
+            if free >= job.minimum:
+                sizes[job.name] = job.minimum
+                free -= job.minimum
         return _pack(snap, _grow(snap, sizes, free, lambda job, size: _drop(oracle[job.name], size)), [])
 
     return policy
@@ -84,11 +84,11 @@ def equal(snap: snapshot.Snapshot) -> replaying.Allocation:
     """
     free, sizes = _total(snap), {}
     for job in sorted(snap.jobs, key=lambda job: -job.age):
-        if free:
-            sizes[job.name] = 1
-            free -= 1
+        if free >= job.minimum:
+            sizes[job.name] = job.minimum
+            free -= job.minimum
     useful = {job.name: _useful(job) for job in snap.jobs}
-    order = [(1, -job.age, job.name) for job in snap.jobs if job.name in sizes]
+    order = [(sizes[job.name], -job.age, job.name) for job in snap.jobs if job.name in sizes]
     heapq.heapify(order)
     while order and free:
         size, age, name = heapq.heappop(order)

@@ -57,6 +57,8 @@ def run(
     knowledge: replaying.Knowledge | None = None,
 ) -> results.Result:
     """One trace under one policy, by the policy's name."""
+    if name != "ours" and any(job.accelerators != 1 for job in trace):
+        raise TraceError(f"{name}: knows only nodes of one accelerator")
     oracle: dict[str, jobs.Running] = {}
     known: Mapping[str, Callable[[], replaying.Policy]] = {
         "ours": policies.ours,
