@@ -63,8 +63,8 @@ def tiresias(requested: Mapping[str, int]) -> replaying.Policy:
 
 
 def optimus(oracle: Mapping[str, jobs.Running]) -> replaying.Policy:
-    """The minimum each (one, in the paper), then each next node to the job whose remaining time falls most by it (EuroSys'18); knows
-    lengths.
+    """The minimum each (one, in the paper), then each next node to the job whose remaining time falls most by it
+    (EuroSys'18); knows lengths.
     """
 
     def policy(snap: snapshot.Snapshot) -> replaying.Allocation:
