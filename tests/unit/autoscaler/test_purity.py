@@ -1,4 +1,4 @@
-"""The allocator asks nobody: no client, no clock, no dice. (The simulator's command line may print; it decides nothing.)"""
+"""The allocator asks nobody: no client, no clock, no dice. (The command line may print; it decides nothing.)"""
 
 from __future__ import annotations
 
