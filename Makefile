@@ -40,6 +40,7 @@ lint: venv ## formatting, rules, types, layers
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy
+	@$(BIN)/mypy --python-version 3.10 rendezvous
 	@$(BIN)/lint-imports
 
 test-unit: venv ## no network, no cluster

@@ -1,1 +1,5 @@
-"""The operator: watches ElasticJobs, makes their pods and gives each as many nodes as serve it best."""
+"""The ElasticJob operator: watches ElasticJobs, keeps their pods, and announces each round of membership.
+
+``handlers`` (kopf) puts keys on a queue; ``kube`` reads and writes; ``core`` decides, purely; ``api`` is the words they
+share. Each layer imports only those after it.
+"""

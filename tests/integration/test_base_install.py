@@ -51,7 +51,9 @@ def test_the_rendezvous_works_where_the_operators_modules_and_kopf_are_missing(s
 
 
 def test_torch_finds_the_backend_through_the_entry_point(site: pathlib.Path) -> None:
-    code = "from torch.distributed.elastic.rendezvous import rendezvous_handler_registry as r; print(sorted(r._registry))"
+    code = (
+        "from torch.distributed.elastic.rendezvous import rendezvous_handler_registry as r; print(sorted(r._registry))"
+    )
 
     done = run(site, code)
 

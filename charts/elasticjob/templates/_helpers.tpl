@@ -1,0 +1,51 @@
+{{- define "elasticjob.name" -}}
+{{- if contains "elasticjob" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-elasticjob" (.Release.Name | trunc 39 | trimSuffix "-") }}{{ end }}
+{{- end }}
+
+{{- define "elasticjob.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (include "elasticjob.name" .) }}
+{{- end }}
+
+{{- define "elasticjob.selector" -}}
+app.kubernetes.io/name: elasticjob-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "elasticjob.labels" -}}
+{{ include "elasticjob.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{/* What the operator does, and nothing more. It may give pods only rights that it has itself: no escalate, no bind. */}}
+{{- define "elasticjob.rules" -}}
+- apiGroups: [elasticjob.dev]
+  resources: [elasticjobs]
+  verbs: [get, list, watch]
+- apiGroups: [elasticjob.dev]
+  resources: [elasticjobs/status]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, update]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, create, update]
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [get, create]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles]
+  verbs: [get, create, update]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [rolebindings]
+  verbs: [get, create]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end }}

@@ -1,0 +1,126 @@
+"""The operator's own settings: flags, each with an environment variable as its default, checked before all else."""
+
+import argparse
+import dataclasses
+import typing
+from collections.abc import Callable, Mapping, Sequence
+
+PREFIX = "ELASTICJOB_"
+MAX_PORT = 65535
+
+T = typing.TypeVar("T")
+
+
+class SettingsError(ValueError):
+    """A flag or variable that can't be used; the message names it and says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What an installation may choose."""
+
+    namespace: str
+    """Where the operator's own Lease is."""
+    watched: tuple[str, ...]
+    """Namespaces whose jobs it keeps; none named means all."""
+    workers: int
+    """Jobs reconciled at the same time."""
+    pods_per_second: float
+    """Pods created in a second, over all jobs: what a control plane takes without falling behind."""
+    relist_seconds: float
+    """Between two looks at every job, which find what no watch has told."""
+    health_port: int
+    """Where /healthz and /readyz answer; 0 for none."""
+    elect: bool
+    """Whether another operator may be running: then one of them works, and the others wait."""
+    log_level: str
+
+
+_TEXTS: Mapping[str, tuple[str, str]] = {
+    "namespace": ("", "the operator's own namespace (default: the pod's, else default)"),
+    "watch-namespaces": ("", "namespaces whose jobs to keep, separated by commas (default: all)"),
+    "workers": ("8", "jobs reconciled at the same time"),
+    "pods-per-second": ("100", "pods created in a second, over all jobs"),
+    "relist-seconds": ("300", "seconds between two looks at every job"),
+    "health-port": ("8080", "port of /healthz and /readyz; 0 for none"),
+    "leader-election": ("true", "true or false: whether several operators take turns"),
+    "log-level": ("info", "debug, info, warning or error"),
+}
+
+
+def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = "") -> Settings:
+    """The settings from flags and environment; *namespace* is the pod's own, if there is one.
+
+    Raises:
+        SettingsError: one of them can't be used.
+    """
+    given = vars(_parser(env).parse_args(arguments))
+
+    def read(name: str, of: Callable[[str], T], wanted: str) -> T:
+        text = given[name.replace("-", "_")]
+        try:
+            return of(text)
+        except ValueError as error:
+            raise SettingsError(f"--{name} (or {_variable(name)}) is {text!r}: wanted is {wanted}") from error
+
+    return Settings(
+        namespace=given["namespace"] or namespace or "default",
+        watched=tuple(part.strip() for part in given["watch_namespaces"].split(",") if part.strip()),
+        workers=read("workers", _count, "a number from 1"),
+        pods_per_second=read("pods-per-second", _positive, "a number above 0"),
+        relist_seconds=read("relist-seconds", _positive, "a number of seconds above 0"),
+        health_port=read("health-port", _port, f"a port from 0 to {MAX_PORT}"),
+        elect=read("leader-election", _truth, "true or false"),
+        log_level=read("log-level", _level, "debug, info, warning or error"),
+    )
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.replace("-", "_").upper()
+
+
+def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="elasticjob-operator", description="Keeps the ElasticJobs of a cluster.")
+    for name, (default, text) in _TEXTS.items():
+        variable = _variable(name)
+        parser.add_argument(
+            f"--{name}",
+            default=env.get(variable) or default,
+            metavar="X",
+            help=f"{text}; {variable} (default: {default})",
+        )
+    return parser
+
+
+def _count(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    if not 0 < float(text) < float("inf"):
+        raise ValueError(text)
+    return float(text)
+
+
+def _port(text: str) -> int:
+    if not 0 <= int(text) <= MAX_PORT:
+        raise ValueError(text)
+    return int(text)
+
+
+def _truth(text: str) -> bool:
+    return {"true": True, "false": False}.get(text.lower()) or _false(text)
+
+
+def _false(text: str) -> bool:
+    if text.lower() != "false":
+        raise ValueError(text)
+    return False
+
+
+def _level(text: str) -> str:
+    if text.lower() not in ("debug", "info", "warning", "error"):
+        raise ValueError(text)
+    return text.upper()

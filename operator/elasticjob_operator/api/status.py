@@ -1,0 +1,210 @@
+"""What the operator knows of a job that no other object holds, as a frozen value: ``status`` of an ElasticJob.
+
+Written by the operator alone, in one write at the end of a reconcile. What can't be read in it counts as absent: each
+field can be found out again, or at worst a counter starts anew.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from elasticjob_operator.api import conditions, times
+from elasticjob_operator.api.conditions import Condition
+from elasticjob_rendezvous.round.lease import Progress
+
+
+@dataclasses.dataclass(frozen=True)
+class Resize:
+    """One change of the job's number of nodes; over when the wanted ones train."""
+
+    start: int
+    before: int
+    after: int
+    reason: str = "SpecChanged"
+    end: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """The last failure that counted, for whoever asks why."""
+
+    slot: int
+    exit_code: int
+    message: str
+    time: int
+    pod: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """``status`` of an ElasticJob. ``planned`` is the size of the round's plan, which follows ``wanted`` step by step.
+
+    ``result`` is how the job ended, known from when its round is closed; its conditions say so when its pods have too.
+    """
+
+    observed_generation: int = 0
+    state: str = ""
+    reason: str = ""
+    conditions: tuple[Condition, ...] = ()
+    nodes: int = 0
+    wanted: int = 0
+    planned: int = 0
+    selector: str = ""
+    round: int = 0
+    round_reason: str = ""
+    round_phase: str = ""
+    round_time: int | None = None
+    failures: int = 0
+    failed_pods: int = 0
+    disruptions: int = 0
+    resizes: int = 0
+    last_resize: Resize | None = None
+    last_failure: Failure | None = None
+    progress: Progress | None = None
+    start_time: int | None = None
+    completion_time: int | None = None
+    waiting_since: int | None = None
+    notice_time: int | None = None
+    counted: tuple[str, ...] = ()
+    result: str = ""
+
+    def holds(self, kind: str) -> bool:
+        """Whether the condition of this type is there and True."""
+        found = conditions.find(self.conditions, kind)
+        return found is not None and found.holds
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has ended, for good."""
+        return self.holds(conditions.SUCCEEDED) or self.holds(conditions.FAILED)
+
+    @property
+    def resizing(self) -> Resize | None:
+        """The resize that is under way."""
+        return self.last_resize if self.last_resize and self.last_resize.end is None else None
+
+
+_NUMBERS = {
+    "observed_generation": "observedGeneration",
+    "nodes": "nodes",
+    "wanted": "wantedNodes",
+    "planned": "plannedNodes",
+    "round": "round",
+    "failures": "failures",
+    "failed_pods": "failedPods",
+    "disruptions": "disruptions",
+    "resizes": "resizes",
+}
+_TEXTS = {
+    "state": "state",
+    "reason": "reason",
+    "selector": "selector",
+    "round_reason": "roundReason",
+    "round_phase": "roundPhase",
+    "result": "result",
+}
+_TIMES = {
+    "round_time": "roundTime",
+    "start_time": "startTime",
+    "completion_time": "completionTime",
+    "waiting_since": "waitingSince",
+    "notice_time": "noticeTime",
+}
+
+
+def dump(status: Status) -> dict[str, Any]:
+    """The API's form. Numbers are always there, what is absent is not."""
+    data: dict[str, Any] = {key: getattr(status, field) for field, key in _NUMBERS.items()}
+    data |= {key: getattr(status, field) for field, key in _TEXTS.items() if getattr(status, field)}
+    moments = {key: getattr(status, field) for field, key in _TIMES.items()}
+    data |= {key: times.dump(moment) for key, moment in moments.items() if moment is not None}
+    data["conditions"] = [conditions.dump(c) for c in status.conditions]
+    data["countedPods"] = list(status.counted)
+    data["lastResize"] = status.last_resize and _resize(status.last_resize)
+    data["lastFailure"] = status.last_failure and _failure(status.last_failure)
+    data["progress"] = status.progress and _progress(status.progress)
+    return {key: value for key, value in data.items() if value not in (None, [])}
+
+
+def parse(data: Mapping[str, Any] | None) -> Status:
+    """The value of ``status``; of a job that has none yet, the empty one."""
+    data = data or {}
+    fields: dict[str, Any] = {field: _read(data, key, int, 0) for field, key in _NUMBERS.items()}
+    fields |= {field: _read(data, key, str, "") for field, key in _TEXTS.items()}
+    fields |= {field: times.parse(data.get(key)) for field, key in _TIMES.items()}
+    return Status(
+        **fields,
+        conditions=tuple(conditions.parse(c) for c in data.get("conditions") or ()),
+        counted=tuple(str(uid) for uid in data.get("countedPods") or ()),
+        last_resize=_part(data, "lastResize", _parse_resize),
+        last_failure=_part(data, "lastFailure", _parse_failure),
+        progress=_part(data, "progress", _parse_progress),
+    )
+
+
+def _read(data: Mapping[str, Any], key: str, kind: type, absent: object) -> object:
+    value = data.get(key)
+    return value if isinstance(value, kind) else absent
+
+
+def _part(data: Mapping[str, Any], key: str, of: Callable[[Mapping[str, Any]], Any]) -> Any:
+    try:
+        return of(data[key]) if data.get(key) else None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _resize(resize: Resize) -> dict[str, Any]:
+    end = {} if resize.end is None else {"completionTime": times.dump(resize.end)}
+    return {
+        "from": resize.before,
+        "to": resize.after,
+        "reason": resize.reason,
+        "time": times.dump(resize.start),
+        **end,
+    }
+
+
+def _parse_resize(data: Mapping[str, Any]) -> Resize:
+    return Resize(
+        start=times.parse(data["time"]) or 0,
+        before=int(data["from"]),
+        after=int(data["to"]),
+        reason=str(data["reason"]),
+        end=times.parse(data.get("completionTime")),
+    )
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {
+        "node": failure.slot,
+        "pod": failure.pod,
+        "exitCode": failure.exit_code,
+        "message": failure.message,
+        "time": times.dump(failure.time),
+    }
+
+
+def _parse_failure(data: Mapping[str, Any]) -> Failure:
+    return Failure(
+        slot=int(data["node"]),
+        pod=str(data.get("pod", "")),
+        exit_code=int(data["exitCode"]),
+        message=str(data["message"]),
+        time=times.parse(data["time"]) or 0,
+    )
+
+
+def _progress(progress: Progress) -> dict[str, Any]:
+    loss = {} if progress.loss is None else {"loss": progress.loss}
+    return {"round": progress.round, "step": progress.step, "samples": progress.samples, **loss}
+
+
+def _parse_progress(data: Mapping[str, Any]) -> Progress:
+    loss = data.get("loss")
+    return Progress(
+        round=int(data["round"]),
+        step=int(data["step"]),
+        samples=int(data["samples"]),
+        loss=None if loss is None else float(loss),
+    )

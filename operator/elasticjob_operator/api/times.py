@@ -1,0 +1,19 @@
+"""Moments as whole seconds since 1970 inside the operator, as RFC 3339 text in the API."""
+
+import datetime as dt
+
+
+def dump(seconds: int) -> str:
+    """The API's text of a moment."""
+    return dt.datetime.fromtimestamp(seconds, tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse(text: object) -> int | None:
+    """The moment in *text*; ``None`` where there is none that can be read."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return int(moment.timestamp()) if moment.tzinfo else None

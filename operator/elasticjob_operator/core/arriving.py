@@ -1,0 +1,59 @@
+"""A round is open: who is waited for follows what happens to the pods, and the spec, until it is sealed."""
+
+from elasticjob_operator.core import reforming
+from elasticjob_operator.core.situation import Situation, Step
+from elasticjob_rendezvous.round import changing
+from elasticjob_rendezvous.round.record import Phase, Reason, Record
+
+_CONSEQUENCES = frozenset({Reason.WORKERS_FAILED, Reason.PEER_SILENT})
+"""What the survivors of a lost pod take for the reason, before they can know the real one."""
+
+
+def step(situation: Situation) -> Step | None:
+    """Amend the open round; never a new number, so whoever has arrived stays arrived."""
+    record = situation.record
+    if record.phase is not Phase.OPEN:
+        return None
+    changed = changing.amended(
+        record,
+        reason=_reason(situation),
+        plan=situation.target,
+        absent=_absent(situation),
+        suspects=record.suspects | reforming.leaving(situation),
+    )
+    if changed != record:
+        return Step(changed)
+    remaining = situation.spec.newcomer_timeout - situation.round_age
+    return Step(wake_after=remaining) if remaining > 0 else None
+
+
+def first_start(record: Record) -> bool:
+    """Whether nobody has trained yet: then a pod that is missing is waited for, as nothing stands still for it."""
+    return record.sealed == 0 and record.reason is Reason.STARTED
+
+
+def _reason(situation: Situation) -> Reason:
+    record = situation.record
+    lost = record.reason in _CONSEQUENCES and situation.observed.lost(record)
+    return Reason.POD_LOST if lost else record.reason
+
+
+def _absent(situation: Situation) -> frozenset[int]:
+    record, plan = situation.record, situation.target
+    absent = record.absent
+    if not first_start(record):
+        absent |= (plan - record.plan) | {slot for slot in plan if slot not in situation.observed.live}
+    arrived = _arrived(situation)
+    late = situation.round_age >= situation.spec.newcomer_timeout and len(arrived) >= situation.spec.min_nodes
+    return (absent | (plan - arrived) if late else absent) & plan
+
+
+def _arrived(situation: Situation) -> frozenset[int]:
+    observed, number = situation.observed, situation.record.number
+    return frozenset(s for s in situation.target if observed.holder_lives(s) and observed.lease(s).arrived == number)
+
+
+def missing(situation: Situation) -> frozenset[int]:
+    """Planned slots that are neither in the running round nor parked for the next one."""
+    record = situation.record
+    return record.plan - record.member_slots - situation.observed.parked(record)

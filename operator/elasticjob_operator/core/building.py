@@ -1,0 +1,144 @@
+"""The pod of a slot: the user's template, with what torchrun needs to find its peers and a restricted namespace asks.
+
+What the user has set stays, except the few things that would break the job: the environment that names the rendezvous,
+and what decides who the pod is. ``overridden`` names them, so that the user can be told.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from elasticjob_operator.api import job as jobs
+from elasticjob_operator.api import names, spec
+from elasticjob_operator.core import pods
+
+MAX_RESTARTS = 1_000_000
+"""torchrun counts restarts for each node by itself, membership changes included; the job's own budget decides."""
+
+STOP_SECONDS = 30
+"""What torchrun takes at most to stop its workers (its own limit), on top of the time for a checkpoint."""
+
+TOKEN_SECONDS = 3607
+"""Lifetime of the pods' token, as the API server's own admission sets it."""
+
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, not a secret
+SHM_PATH = "/dev/shm"  # noqa: S108 - the very folder that torch's workers share memory in
+
+_OURS = frozenset({
+    "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_NNODES", "PET_NPROC_PER_NODE", "PET_MAX_RESTARTS",
+    "PET_NODE_RANK", "PET_STANDALONE", "PET_MASTER_ADDR", "PET_MASTER_PORT", "MASTER_ADDR", "MASTER_PORT", "RANK",
+    "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE",
+})  # fmt: skip
+"""What the operator or torchrun decides; set in a template they would contradict it."""
+
+_OUR_PREFIXES = ("ELASTICJOB_", "TORCHELASTIC_")
+
+
+def digest(template: Mapping[str, Any]) -> str:
+    """What tells one template from another."""
+    return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def overridden(wish: spec.Spec) -> tuple[str, ...]:
+    """Names in the template's environment that the operator takes out, because they would contradict it."""
+    containers = wish.template["spec"]["containers"]
+    env = containers[pods.trainer(containers)].get("env") or ()
+    return tuple(sorted({e["name"] for e in env if _is_ours(e.get("name", ""))}))
+
+
+def pod(job: jobs.Job, wish: spec.Spec, slot: int, number: int) -> dict[str, Any]:
+    """The manifest of the *number*-th pod of a slot."""
+    template = copy.deepcopy(dict(wish.template))
+    meta = template.get("metadata") or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": names.pod(job.name, slot, number),
+            "namespace": job.namespace,
+            "labels": {**(meta.get("labels") or {}), **names.labels(job.name, slot)},
+            "annotations": {**(meta.get("annotations") or {}), names.TEMPLATE_ANNOTATION: digest(wish.template)},
+            "ownerReferences": [jobs.owner(job)],
+        },
+        "spec": _spec(job, wish, template["spec"], slot),
+    }
+
+
+def _spec(job: jobs.Job, wish: spec.Spec, data: dict[str, Any], slot: int) -> dict[str, Any]:
+    trainer = data["containers"][pods.trainer(data["containers"])]
+    kept = [e for e in trainer.get("env") or () if not _is_ours(e.get("name", ""))]
+    trainer["env"] = [*_environment(job, wish, slot), *kept]  # ours first: the user's may refer to it
+    _mount(data, trainer, "elasticjob-shm", SHM_PATH, {"emptyDir": {"medium": "Memory"}})
+    _mount(data, trainer, "elasticjob-token", TOKEN_PATH, _token(), read_only=True)
+    data["serviceAccountName"] = names.worker(job.name)
+    data["automountServiceAccountToken"] = False  # the trainer has its own mount; side cars have no business there
+    data["restartPolicy"] = "Never"
+    data.setdefault("terminationGracePeriodSeconds", wish.checkpoint_grace + STOP_SECONDS)
+    data.setdefault("enableServiceLinks", False)
+    _restrict(data)
+    return data
+
+
+def _is_ours(name: str) -> bool:
+    return name in _OURS or name.startswith(_OUR_PREFIXES)
+
+
+def _environment(job: jobs.Job, wish: spec.Spec, slot: int) -> list[dict[str, Any]]:
+    values = {
+        "PET_RDZV_BACKEND": "kubernetes",
+        "PET_RDZV_ENDPOINT": f"{job.namespace}/{job.name}",
+        "PET_RDZV_ID": job.uid,
+        "PET_NNODES": f"{wish.min_nodes}:{wish.max_nodes}",
+        "PET_NPROC_PER_NODE": wish.nproc_per_node,
+        "PET_MAX_RESTARTS": str(MAX_RESTARTS),
+        "ELASTICJOB_SLOT": str(slot),
+    }
+    fields = {"ELASTICJOB_POD_UID": "metadata.uid", "ELASTICJOB_POD_IP": "status.podIP"}
+    return [
+        *({"name": name, "value": value} for name, value in values.items()),
+        *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
+    ]
+
+
+def _mount(
+    data: dict[str, Any],
+    container: dict[str, Any],
+    name: str,
+    path: str,
+    source: dict[str, Any],
+    *,
+    read_only: bool = False,
+) -> None:
+    """Mount *source* at *path* of the container, unless the user has mounted something there."""
+    if any(mount.get("mountPath") == path for mount in container.get("volumeMounts") or ()):
+        return
+    mount = {"name": name, "mountPath": path, **({"readOnly": True} if read_only else {})}
+    container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    data["volumes"] = [*(data.get("volumes") or ()), {"name": name, **source}]
+
+
+def _token() -> dict[str, Any]:
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+    ]
+    return {"projected": {"sources": sources}}
+
+
+def _restrict(data: dict[str, Any]) -> None:
+    """What the Pod Security level *restricted* asks for, wherever the user has left it out."""
+    containers = [*(data.get("initContainers") or ()), *data["containers"]]
+    pod_level = data["securityContext"] = dict(data.get("securityContext") or {})
+    root = any((c.get("securityContext") or {}).get("runAsUser") == 0 for c in (data, *containers))
+    if not root:
+        pod_level.setdefault("runAsNonRoot", True)
+    pod_level.setdefault("seccompProfile", {"type": "RuntimeDefault"})
+    for container in containers:
+        context = container["securityContext"] = dict(container.get("securityContext") or {})
+        if context.get("privileged"):
+            continue  # the API server refuses the combination
+        context.setdefault("allowPrivilegeEscalation", False)
+        context.setdefault("capabilities", {"drop": ["ALL"]})

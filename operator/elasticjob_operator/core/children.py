@@ -1,0 +1,96 @@
+"""A job's objects other than its pods: what they look like, and which of them are missing.
+
+The pods' rights are limited by name to the job's own ConfigMap and Leases, which is why the operator makes these
+ahead: a right to create could not be limited so. Listing and watching Leases can't be limited by name either, and
+whoever seals a round has to see them all: the pods may read their namespace's Leases, but write only their own job's.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from elasticjob_operator.api import job as jobs
+from elasticjob_operator.api import names
+from elasticjob_operator.core.actions import Action, Create, Replace
+from elasticjob_operator.core.observed import Access, Observed
+from elasticjob_rendezvous.round import record as records
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def missing(observed: Observed, slots: int) -> Iterator[Action]:
+    """What has to be made so that pods of *slots* slots can work."""
+    job = observed.job
+    if observed.access is not None:
+        yield from _access(job, observed.access, slots)
+    for slot in range(slots):
+        if slot not in observed.leases:
+            yield Create("Lease", slot_lease(job, slot))
+
+
+def _access(job: jobs.Job, access: Access, slots: int) -> Iterator[Action]:
+    if not access.account:
+        yield Create("ServiceAccount", {**_head(job, "v1", "ServiceAccount"), "automountServiceAccountToken": False})
+    if not access.role:
+        yield Create("Role", role(job, slots))
+    elif access.slots < slots:
+        manifest = role(job, slots)
+        manifest["metadata"]["resourceVersion"] = access.role_version
+        yield Replace("Role", manifest)
+    if not access.binding:
+        yield Create("RoleBinding", _binding(job))
+
+
+def role(job: jobs.Job, slots: int) -> dict[str, Any]:
+    """What the job's pods may do: read and write its round and its Leases, and see the namespace's Leases."""
+    leases = [names.slot_lease(job.name, slot) for slot in range(slots)]
+    own = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [names.config_map(job.name)]}
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    return {
+        **_head(job, f"{RBAC}/v1", "Role"),
+        "rules": [
+            {**own, "verbs": ["get", "list", "watch", "update"]},
+            {**lease, "resourceNames": leases, "verbs": ["get", "update"]},
+            {**lease, "verbs": ["list", "watch"]},
+        ],
+    }
+
+
+def role_slots(manifest: dict[str, Any]) -> int:
+    """For how many slots a Role, as it was read, gives the rights."""
+    return max((len(rule.get("resourceNames") or ()) for rule in manifest.get("rules") or ()), default=0)
+
+
+def _binding(job: jobs.Job) -> dict[str, Any]:
+    name = names.worker(job.name)
+    return {
+        **_head(job, f"{RBAC}/v1", "RoleBinding"),
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": job.namespace}],
+    }
+
+
+def slot_lease(job: jobs.Job, slot: int) -> dict[str, Any]:
+    """The free Lease of a slot."""
+    head = _head(job, "coordination.k8s.io/v1", "Lease")
+    head["metadata"] |= {"name": names.slot_lease(job.name, slot), "labels": names.labels(job.name, slot)}
+    return {**head, "spec": {}}
+
+
+def config_map(job: jobs.Job, record: records.Record) -> dict[str, Any]:
+    """The ConfigMap that holds the round."""
+    head = _head(job, "v1", "ConfigMap")
+    head["metadata"]["name"] = names.config_map(job.name)
+    return {**head, "data": {records.KEY: records.dump(record)}}
+
+
+def _head(job: jobs.Job, version: str, kind: str) -> dict[str, Any]:
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {
+            "name": names.worker(job.name),
+            "namespace": job.namespace,
+            "labels": names.labels(job.name),
+            "ownerReferences": [jobs.owner(job)],
+        },
+    }

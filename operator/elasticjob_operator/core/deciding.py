@@ -1,0 +1,102 @@
+"""The decision: everything that was observed of a job in, everything to do about it out.
+
+Pure and whole: called again with what its own actions have led to, it decides nothing. Where the API server refuses an
+action it is called a second time with the refusal, to say so in the status.
+"""
+
+import dataclasses
+
+from elasticjob_operator.api import conditions, status
+from elasticjob_operator.api.spec import Spec
+from elasticjob_operator.core import (
+    children,
+    counting,
+    explaining,
+    recreating,
+    releasing,
+    replacing,
+    reporting,
+    rounds,
+    telling,
+)
+from elasticjob_operator.core.actions import Action, Decision, Event, Problem, WriteRound
+from elasticjob_operator.core.observed import Observed
+from elasticjob_operator.core.situation import Situation, Step
+from elasticjob_rendezvous.round.record import Phase
+
+INVALID_SPEC = "InvalidSpec"
+
+SOON = 0.1
+"""Seconds until what had to wait for the status to be written: Leases of pods that are gone are freed."""
+
+
+def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> Decision:
+    """What to do about a job. With *problems*, what to say after they came up."""
+    job, spec = observed.job, observed.job.spec
+    if job.deleting or (observed.round.record is None and job.status.finished):
+        return Decision(status=job.status)  # owner references do the rest
+    if isinstance(spec, str):
+        return _invalid(observed, spec, now)
+    freed = tuple(releasing.releases(observed, recreating.readable(observed)))
+    situation, step = _stepped(releasing.after(observed, freed), observed, spec, now)
+    known = reporting.moments(situation, recreating.readable(observed))
+    slots = max(spec.max_nodes, *(slot + 1 for slot in situation.record.plan))
+    actions: tuple[Action, ...] = (
+        *children.missing(observed, slots),
+        *freed,
+        *([WriteRound(step.record, observed.round.version)] if step.record else ()),
+        *replacing.actions(
+            situation,
+            resized=known.last_resize.start if known.last_resize else None,
+            closed=known.round_time,
+        ),
+    )
+    new = explaining.explained(situation, known, problems)
+    error = observed.round.error if recreating.readable(observed) is None else ""
+    return Decision(
+        actions=actions,
+        status=new,
+        events=tuple(telling.events(situation, new, problems, error)),
+        wake_after=_wake(situation, step, known),
+    )
+
+
+def _stepped(observed: Observed, seen: Observed, spec: Spec, now: int) -> tuple[Situation, Step]:
+    """The situation once the next record is written. Counted is what was *seen*: before Leases were freed."""
+    record = recreating.readable(observed)
+    start = record or recreating.record(observed, spec)
+    counters = counting.count(seen, start, now)
+    situation = Situation(observed, spec, start, counters, now)
+    step = rounds.step(situation) if record else Step(start)
+    return dataclasses.replace(situation, record=step.record or start), step
+
+
+def _wake(situation: Situation, step: Step, known: status.Status) -> float | None:
+    """The soonest moment at which time alone would change the decision."""
+    ends = [step.wake_after]
+    if situation.counters.lost:
+        ends.append(SOON)
+    if situation.record.phase is Phase.CLOSED and not known.completion_time:
+        ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(known.round_time)))
+    if any(p.live and p.slot not in situation.record.plan for p in situation.observed.pods):
+        since = known.last_resize.start if known.last_resize else None
+        ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(since)))
+    ends.append(replacing.backoff(situation) or None)
+    return min((end for end in ends if end is not None), default=None)
+
+
+def _invalid(observed: Observed, message: str, now: int) -> Decision:
+    """A spec that can't be understood: nothing is touched, and the status says what is wrong with it."""
+    job, old = observed.job, observed.job.status
+    bad = conditions.Condition(conditions.PODS_READY, holds=False, reason=INVALID_SPEC, message=message)
+    stamped = conditions.kept(old.conditions, dataclasses.replace(bad, since=now, generation=job.generation))
+    rest = tuple(c for c in old.conditions if c.type != stamped.type)
+    new = dataclasses.replace(
+        old,
+        observed_generation=job.generation,
+        state="Invalid",
+        reason=INVALID_SPEC,
+        conditions=(*rest, stamped),
+    )
+    told = () if new.state == old.state else (Event(INVALID_SPEC, message, warning=True),)
+    return Decision(status=new, events=told)

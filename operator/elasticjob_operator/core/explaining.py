@@ -1,0 +1,132 @@
+"""The conditions, and the one word of state that sums them up: is it running, and if not, why not."""
+
+import dataclasses
+
+from elasticjob_operator.api import conditions, status
+from elasticjob_operator.api.conditions import Condition
+from elasticjob_operator.core import arriving, closing, replacing
+from elasticjob_operator.core.actions import Problem
+from elasticjob_operator.core.situation import Situation
+from elasticjob_rendezvous.round import slots
+from elasticjob_rendezvous.round.record import Phase, Result
+
+PODS_PENDING, BACKING_OFF, ALL_READY = "PodsPending", "BackingOff", "AllReady"
+
+
+def explained(situation: Situation, known: status.Status, problems: tuple[Problem, ...]) -> status.Status:
+    """*known* with its conditions, state and reason. *problems* are what the API server has just refused."""
+    closed = situation.record.phase is Phase.CLOSED
+    over = closed and not any(pod.live for pod in situation.observed.pods)
+    found = [
+        _running(situation),
+        _pods_ready(situation, problems) if not closed else _pods_over(),
+        _resizing(situation, known),
+        *_endings(situation, over=over),
+    ]
+    known = dataclasses.replace(
+        known,
+        conditions=tuple(_stamped(situation, condition) for condition in found),
+        completion_time=(known.completion_time or situation.now) if over else None,
+    )
+    state = _state(situation, known)
+    return dataclasses.replace(known, state=state, reason=_reason(situation, known))
+
+
+def _stamped(situation: Situation, condition: Condition) -> Condition:
+    generation = situation.observed.job.generation
+    new = dataclasses.replace(condition, since=situation.now, generation=generation)
+    return conditions.kept(situation.status.conditions, new)
+
+
+def _running(situation: Situation) -> Condition:
+    record = situation.record
+    if record.phase is Phase.CLOSED:
+        reason, message = closing.reason(record, situation)
+        return Condition(conditions.RUNNING, holds=False, reason=reason, message=message)
+    if record.running:
+        message = f"{len(record.members)} nodes train in round {record.number}"
+        return Condition(conditions.RUNNING, holds=True, reason=record.reason.value, message=message)
+    waiting = record.plan - record.absent - _arrived(situation)
+    message = f"round {record.number} waits for nodes {slots.dump(waiting)}" if waiting else _too_few(situation)
+    return Condition(conditions.RUNNING, holds=False, reason=record.reason.value, message=message)
+
+
+def _arrived(situation: Situation) -> frozenset[int]:
+    record, observed = situation.record, situation.observed
+    return frozenset(s for s in record.plan if observed.lease(s).arrived == record.number)
+
+
+def _too_few(situation: Situation) -> str:
+    record, arrived = situation.record, len(_arrived(situation))
+    if arrived >= situation.spec.min_nodes:
+        return f"round {record.number} is about to be sealed"
+    return f"round {record.number} has {arrived} nodes and needs {situation.spec.min_nodes} (spec.minNodes)"
+
+
+def _pods_ready(situation: Situation, problems: tuple[Problem, ...]) -> Condition:
+    """Why pods are missing or not running: the API server's refusal first, then the pods' own trouble."""
+    wanted = [s for s in situation.record.plan if not replacing.finished(situation, s)]
+    ready = [s for s in wanted if any(p.ready for p in situation.observed.live.get(s, ()))]
+    troubled = [p for s in wanted for p in situation.observed.live.get(s, ()) if p.trouble]
+    count = f"{len(ready)} of {len(wanted)} pods are ready"
+    if problems:
+        return Condition(conditions.PODS_READY, holds=False, reason=problems[0].reason, message=problems[0].message)
+    if len(ready) == len(wanted):
+        return Condition(conditions.PODS_READY, holds=True, reason=ALL_READY, message=count)
+    if troubled:
+        pod = troubled[0]
+        message = f"{count}; {pod.name}: {pod.message or pod.trouble}"
+        return Condition(conditions.PODS_READY, holds=False, reason=pod.trouble, message=message)
+    if replacing.backoff(situation):
+        message = f"{count}; {situation.counters.failed_pods} pods have failed, the next is made after a pause"
+        return Condition(conditions.PODS_READY, holds=False, reason=BACKING_OFF, message=message)
+    return Condition(conditions.PODS_READY, holds=False, reason=PODS_PENDING, message=count)
+
+
+def _pods_over() -> Condition:
+    return Condition(conditions.PODS_READY, holds=False, reason="JobOver", message="no pods are needed any more")
+
+
+def _resizing(situation: Situation, known: status.Status) -> Condition:
+    resize, record = known.resizing, situation.record
+    moving = situation.target != record.plan or record.notice is not None
+    if record.phase is Phase.CLOSED or not (resize or moving):
+        return Condition(conditions.RESIZING, holds=False, reason="AsWanted", message=f"{len(record.plan)} nodes")
+    message = f"from {resize.before if resize else len(record.plan)} to {situation.spec.wanted} nodes"
+    if record.notice is not None:
+        return Condition(conditions.RESIZING, holds=True, reason="WaitingForCheckpoint", message=message)
+    if record.running and arriving.missing(situation):
+        waiting = f"{message}; training goes on until nodes {slots.dump(arriving.missing(situation))} are ready"
+        return Condition(conditions.RESIZING, holds=True, reason="WaitingForNewcomers", message=waiting)
+    return Condition(conditions.RESIZING, holds=True, reason="Reforming", message=message)
+
+
+def _endings(situation: Situation, *, over: bool) -> tuple[Condition, Condition]:
+    record = situation.record
+    reason, message = closing.reason(record, situation) if over else ("NotOver", "")
+    good, bad = over and record.result is Result.SUCCEEDED, over and record.result is Result.FAILED
+    return (
+        Condition(conditions.SUCCEEDED, holds=good, reason=reason, message=message if good else ""),
+        Condition(conditions.FAILED, holds=bad, reason=reason, message=message if bad else ""),
+    )
+
+
+def _state(situation: Situation, known: status.Status) -> str:
+    record = situation.record
+    if known.finished:
+        return record.result.value
+    if record.phase in (Phase.FINISHING, Phase.CLOSED):
+        return "Finishing"
+    if record.phase is Phase.OPEN:
+        return "Starting" if arriving.first_start(record) else "Reforming"
+    return "Resizing" if known.holds(conditions.RESIZING) else "Running"
+
+
+def _reason(situation: Situation, known: status.Status) -> str:
+    """Of a job that does not run, what its pods lack; else why the round is as it is."""
+    ready = conditions.find(known.conditions, conditions.PODS_READY)
+    if situation.record.phase is Phase.CLOSED:
+        return closing.reason(situation.record, situation)[0]
+    if situation.record.phase is Phase.OPEN and ready and ready.reason not in (ALL_READY, PODS_PENDING):
+        return ready.reason
+    return situation.record.reason.value

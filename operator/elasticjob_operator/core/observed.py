@@ -1,0 +1,107 @@
+"""All that was read of one job in one reconcile, as one frozen value.
+
+The order of reading matters, and is the reader's promise: the round first, then the Leases, then the pods. So a holder
+named in a Lease whose pod is not among the pods has really gone, and a member whose Lease says otherwise really left.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+from elasticjob_operator.api.job import Job
+from elasticjob_operator.core.pods import Pod
+from elasticjob_rendezvous.round.lease import SlotLease
+from elasticjob_rendezvous.round.record import Member, Record
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """The job's ConfigMap. Missing: no ``version``. Unreadable: no ``record``, and ``error`` says why."""
+
+    record: Record | None = None
+    version: str = ""
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Access:
+    """Which of the objects that give the pods their rights are there; ``slots`` are those that the Role names."""
+
+    account: bool = False
+    role: bool = False
+    role_version: str = ""
+    slots: int = 0
+    binding: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Observed:
+    """One job and all its objects. ``access`` is ``None`` when it was not read this time."""
+
+    job: Job
+    round: Round = Round()
+    leases: Mapping[int, SlotLease] = dataclasses.field(default_factory=dict)
+    pods: tuple[Pod, ...] = ()
+    access: Access | None = None
+
+    @functools.cached_property
+    def live(self) -> Mapping[int, tuple[Pod, ...]]:
+        """Live pods by slot; of several the one that holds the slot's Lease comes first, then the oldest."""
+        slots: dict[int, list[Pod]] = {}
+        for pod in self.pods:
+            if pod.live:
+                slots.setdefault(pod.slot, []).append(pod)
+        for slot, pods in slots.items():
+            holder = self.lease(slot).pod
+            pods.sort(key=lambda p: (p.uid != holder, p.created, p.number))
+        return {slot: tuple(pods) for slot, pods in slots.items()}
+
+    @functools.cached_property
+    def by_uid(self) -> Mapping[str, Pod]:
+        """Pods by UID, which is how a Lease names its holder's."""
+        return {pod.uid: pod for pod in self.pods}
+
+    def lease(self, slot: int) -> SlotLease:
+        """The slot's Lease; one that is missing reads as free."""
+        return self.leases.get(slot) or SlotLease(slot)
+
+    def holder_lives(self, slot: int) -> bool:
+        """Whether a process holds the slot whose pod is live."""
+        lease = self.lease(slot)
+        pod = self.by_uid.get(lease.pod)
+        return not lease.free and pod is not None and pod.live
+
+    def has_finished(self, member: Member, number: int) -> bool:
+        """Whether this process has recorded that its work of this round is done."""
+        lease = self.lease(member.slot)
+        return lease.nonce == member.nonce and lease.finished == number
+
+    def lost(self, record: Record) -> tuple[Member, ...]:
+        """Members of the last sealed round that are gone (or are going) without having finished.
+
+        A member whose slot a living successor holds is not among them: the successor asks for a round by itself.
+        """
+        return tuple(
+            m for m in record.members if not self.holder_lives(m.slot) and not self.has_finished(m, record.sealed)
+        )
+
+    def ending(self, member: Member) -> bool:
+        """Whether the member still runs, in a pod that is being deleted."""
+        lease = self.lease(member.slot)
+        pod = self.by_uid.get(lease.pod)
+        return lease.nonce == member.nonce and pod is not None and pod.deleting and not pod.terminal
+
+    def parked(self, record: Record) -> frozenset[int]:
+        """Planned slots outside of the sealed round whose processes wait for the next one."""
+        return frozenset(
+            slot
+            for slot in record.plan - record.member_slots
+            if self.holder_lives(slot) and self.lease(slot).arrived == record.number + 1
+        )
+
+    @property
+    def highest_seen(self) -> int:
+        """No round number above this one was ever seen, as far as anything that is left can tell."""
+        record = self.round.record
+        seen = max((lease.seen for lease in self.leases.values()), default=0)
+        return max(seen, self.job.status.round, record.number if record else 0)

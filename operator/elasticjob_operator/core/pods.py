@@ -1,0 +1,107 @@
+"""A pod of the job, reduced to what decisions need."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from elasticjob_operator.api import names
+
+_WAITING_IS_TROUBLE = frozenset({
+    "CreateContainerConfigError", "CreateContainerError", "ErrImagePull", "ImagePullBackOff", "InvalidImageName",
+    "ErrImageNeverPull", "RunContainerError",
+})  # fmt: skip
+"""Reasons of a waiting container that do not pass by themselves."""
+
+_DISRUPTED = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Terminated", "UnexpectedAdmissionError"})
+"""``status.reason`` of a failed pod whose failure is the cluster's and not the program's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pod:
+    """One pod object of a slot. A *live* one may still become, or is, a process of the job."""
+
+    name: str
+    uid: str
+    slot: int
+    number: int
+    phase: str = "Pending"
+    deleting: bool = False
+    ready: bool = False
+    started: bool = False
+    created: str = ""
+    template: str = ""
+    disrupted: bool = False
+    exit_code: int | None = None
+    trouble: str = ""
+    message: str = ""
+
+    @property
+    def terminal(self) -> bool:
+        """Whether no container of it runs any more, nor ever will."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def live(self) -> bool:
+        """Whether it is worth waiting for."""
+        return not self.terminal and not self.deleting
+
+
+def parse(job: str, data: Mapping[str, Any]) -> Pod | None:
+    """The value of a pod object; ``None`` where its name is not one that the operator gives."""
+    meta, status = data["metadata"], data.get("status") or {}
+    place = names.pod_place(job, meta["name"])
+    if place is None:
+        return None
+    conditions = {c.get("type"): c for c in status.get("conditions") or ()}
+    ended = _ended(data)
+    trouble, message = _trouble(status, conditions)
+    return Pod(
+        name=meta["name"],
+        uid=meta["uid"],
+        slot=place[0],
+        number=place[1],
+        phase=status.get("phase") or "Pending",
+        deleting=bool(meta.get("deletionTimestamp")),
+        ready=conditions.get("Ready", {}).get("status") == "True",
+        started=any((c.get("state") or {}).get("running") for c in status.get("containerStatuses") or ()),
+        created=meta.get("creationTimestamp") or "",
+        template=(meta.get("annotations") or {}).get(names.TEMPLATE_ANNOTATION, ""),
+        disrupted="DisruptionTarget" in conditions or status.get("reason") in _DISRUPTED,
+        exit_code=ended.get("exitCode"),
+        trouble=trouble,
+        message=message or ended.get("message") or status.get("message") or _why(ended),
+    )
+
+
+def trainer(containers: list[Mapping[str, Any]]) -> int:
+    """The place of the container that runs torchrun."""
+    return next((i for i, c in enumerate(containers) if c.get("name") == names.TRAINER), 0)
+
+
+def _ended(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How the trainer has ended; if it has not, how another container failed (an init container, say)."""
+    containers = (data.get("spec") or {}).get("containers") or [{}]
+    name = containers[trainer(containers)].get("name")
+    status = data.get("status") or {}
+    statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    ends = {s.get("name"): (s.get("state") or {}).get("terminated") or {} for s in statuses}
+    failed = next((end for end in ends.values() if end.get("exitCode")), {})
+    return ends.get(name) or failed
+
+
+def _why(ended: Mapping[str, Any]) -> str:
+    """The kubelet's word, where it says more than that there was an error: ``OOMKilled``."""
+    reason = str(ended.get("reason") or "")
+    return "" if reason in ("Error", "Completed") else reason
+
+
+def _trouble(status: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[str, str]:
+    """What keeps the pod from starting: a reason and a message."""
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return scheduled.get("reason") or "Unschedulable", scheduled.get("message") or ""
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in _WAITING_IS_TROUBLE:
+            return waiting["reason"], waiting.get("message") or ""
+    return "", ""

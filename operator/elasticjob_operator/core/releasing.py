@@ -1,0 +1,60 @@
+"""Freeing the slots of dead processes, so that their successors need not wait until a Lease has stood still for long.
+
+A pod that has ended, or whose object is gone, is dead: so Kubernetes' own StatefulSets have it, and whoever deletes a
+pod by force on a cluster node that can't be reached vouches for that. A pod that is being deleted still lives. Of a pod
+that is gone the Lease is the last trace: it is freed only when the loss is counted, for good, in the status.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+from elasticjob_operator.core.actions import ReleaseLease
+from elasticjob_operator.core.observed import Observed
+from elasticjob_rendezvous.round.lease import SlotLease
+from elasticjob_rendezvous.round.record import Phase, Record
+
+
+def releases(observed: Observed, record: Record | None) -> Iterator[ReleaseLease]:
+    """The Leases to free: each holder is dead, and no finish that still counts is wiped out."""
+    if record is not None and record.phase is Phase.CLOSED:
+        return
+    for _, lease in sorted(observed.leases.items()):
+        if _dead(observed, lease) and _told(observed, record, lease) and not _counts(observed, record, lease):
+            yield ReleaseLease(lease)
+
+
+def released(lease: SlotLease) -> SlotLease:
+    """The free Lease: what was seen and what failed is remembered."""
+    return SlotLease(lease.slot, seen=lease.seen, failure=lease.failure)
+
+
+def _dead(observed: Observed, lease: SlotLease) -> bool:
+    pod = observed.by_uid.get(lease.pod)
+    return not lease.free and (pod is None or pod.terminal)
+
+
+def _told(observed: Observed, record: Record | None, lease: SlotLease) -> bool:
+    counted = lease.pod in observed.by_uid or lease.pod in observed.job.status.counted
+    return counted or record is None or lease.slot not in record.plan
+
+
+def _counts(observed: Observed, record: Record | None, lease: SlotLease) -> bool:
+    if not lease.finished:
+        return False
+    if record is None or record.sealed == 0:
+        return True
+    return record.sealed == lease.finished and not (record.phase is Phase.OPEN and _witnessed(observed, record))
+
+
+def _witnessed(observed: Observed, record: Record) -> bool:
+    """Whether a member of the last round has left it unfinished, so that the round is not over as a success."""
+    return any(
+        observed.lease(m.slot).nonce != m.nonce or observed.lease(m.slot).arrived > record.sealed
+        for m in record.members
+    )
+
+
+def after(observed: Observed, freed: tuple[ReleaseLease, ...]) -> Observed:
+    """What will be there once the Leases are free."""
+    leases = {**observed.leases, **{action.lease.slot: released(action.lease) for action in freed}}
+    return dataclasses.replace(observed, leases=leases)

@@ -1,0 +1,103 @@
+"""Which pods to make and which to take away: one living pod in every slot of the plan, none elsewhere.
+
+Pods that have ended are kept as far as they tell something: a finished job's, and the last that failed.
+"""
+
+from collections.abc import Iterator
+
+from elasticjob_operator.core import building
+from elasticjob_operator.core.actions import Action, Create, DeletePod
+from elasticjob_operator.core.pods import Pod
+from elasticjob_operator.core.situation import Situation
+from elasticjob_rendezvous.round.record import Phase
+
+FAILED_KEPT = 2
+"""Failed pods kept for their logs while a job goes on: the last, and the one before to compare."""
+
+LEAVING_SECONDS = 60
+"""A pod that is not wanted any more ends by itself; after so long it is deleted: twice what torchrun takes to stop."""
+
+BACKOFF_BASE, BACKOFF_MOST = 5, 300
+"""Seconds before a failed pod is replaced: none for the first failure, then 5, doubling, up to 5 minutes."""
+
+
+def actions(situation: Situation, *, resized: int | None, closed: int | None) -> Iterator[Action]:
+    """Pods to make and to delete, for a round that is written already.
+
+    *resized* is when the plan last changed, *closed* when the round was closed, if it was.
+    """
+    if situation.record.phase is Phase.CLOSED:
+        yield from _ended(situation, closed)
+        return
+    yield from _surplus(situation, resized)
+    yield from _old(situation)
+    wait = backoff(situation)
+    for slot in sorted(situation.record.plan):
+        living = situation.observed.live.get(slot, ())
+        yield from _duplicates(living)
+        if living:
+            yield from _outdated(situation, living[0])
+        elif not wait and not finished(situation, slot):
+            yield Create("Pod", _next_pod(situation, slot))
+
+
+def backoff(situation: Situation) -> int:
+    """Seconds until pods are made again: a job whose pods keep failing must not fill the cluster with them."""
+    count, last = situation.counters.failed_pods, situation.counters.last_failure
+    if count < 2 or last is None or not last.pod:  # noqa: PLR2004 - the first failure is replaced at once
+        return 0
+    pause = min(BACKOFF_BASE << min(count - 2, 10), BACKOFF_MOST)
+    return max(0, pause - situation.since(last.time))
+
+
+def finished(situation: Situation, slot: int) -> bool:
+    """Whether the slot's work in the running round is done, so that it needs no pod any more."""
+    record = situation.record
+    done = {m.slot for m in record.members if situation.observed.has_finished(m, record.sealed)}
+    return record.running and slot in done
+
+
+def _next_pod(situation: Situation, slot: int) -> dict[str, object]:
+    job = situation.observed.job
+    used = {pod.number for pod in situation.observed.pods if pod.slot == slot}
+    number = next(n for n in range(len(used) + 1) if n not in used)
+    return building.pod(job, situation.spec, slot, number)
+
+
+def _ended(situation: Situation, closed: int | None) -> Iterator[Action]:
+    late = situation.since(closed) >= LEAVING_SECONDS
+    for pod in situation.observed.pods:
+        if pod.live and (late or not pod.started):
+            yield DeletePod(pod.name, pod.uid, "the job is over")
+
+
+def _surplus(situation: Situation, resized: int | None) -> Iterator[Action]:
+    late = resized is None or situation.since(resized) >= LEAVING_SECONDS
+    for pod in situation.observed.pods:
+        if pod.slot not in situation.record.plan and not pod.deleting and (late or pod.terminal or not pod.started):
+            yield DeletePod(pod.name, pod.uid, f"node {pod.slot} is not wanted any more")
+
+
+def _old(situation: Situation) -> Iterator[Action]:
+    """Ended pods of the plan that nobody needs: beyond the last failed ones, and only when they have been counted."""
+    counted = set(situation.status.counted)
+    ended = [p for p in situation.observed.pods if p.terminal and not p.deleting and p.slot in situation.record.plan]
+    failed = sorted((p for p in ended if p.phase == "Failed"), key=lambda p: (p.created, p.name))
+    for pod in failed[:-FAILED_KEPT]:
+        if pod.uid in counted or pod.disrupted:
+            yield DeletePod(pod.name, pod.uid, "a later pod failed too")
+    for pod in ended:
+        known = pod.uid in counted or situation.observed.lease(pod.slot).seen
+        if pod.phase == "Succeeded" and known and not finished(situation, pod.slot):
+            yield DeletePod(pod.name, pod.uid, "it ended, but the job did not")
+
+
+def _duplicates(living: tuple[Pod, ...]) -> Iterator[Action]:
+    for pod in living[1:]:
+        yield DeletePod(pod.name, pod.uid, f"{living[0].name} holds its place")
+
+
+def _outdated(situation: Situation, pod: Pod) -> Iterator[Action]:
+    """A pod that has never run does not keep a template that was corrected meanwhile."""
+    if not pod.started and pod.template != building.digest(situation.spec.template):
+        yield DeletePod(pod.name, pod.uid, "the template has changed before it started")

@@ -1,0 +1,86 @@
+"""The new status: what is known now, with the moments that later decisions are measured from.
+
+A moment is noted when the operator first sees what it belongs to, so a lost status write only makes a wait longer.
+"""
+
+import dataclasses
+
+from elasticjob_operator.api import names, status
+from elasticjob_operator.core.observed import Observed
+from elasticjob_operator.core.situation import Situation
+from elasticjob_rendezvous.round.lease import Progress
+from elasticjob_rendezvous.round.record import Record
+
+
+def moments(situation: Situation, before: Record | None) -> status.Status:
+    """The status with all that can be told from the round alone. *before* is the record that was read."""
+    old, record, counters = situation.status, situation.record, situation.counters
+    resize = _resize(situation)
+    return dataclasses.replace(
+        old,
+        observed_generation=situation.observed.job.generation,
+        selector=names.selector(situation.observed.job.name),
+        nodes=len(record.member_slots & record.plan) if record.running else 0,
+        wanted=situation.spec.wanted,
+        planned=len(record.plan),
+        round=record.number,
+        round_reason=record.reason.value,
+        round_phase=record.phase.value,
+        round_time=_round_time(situation),
+        failures=counters.failures,
+        failed_pods=counters.failed_pods,
+        disruptions=counters.disruptions,
+        counted=counters.counted,
+        last_failure=counters.last_failure,
+        resizes=old.resizes + _changed_size(situation),
+        last_resize=resize,
+        progress=_progress(situation.observed) or old.progress,
+        start_time=old.start_time if old.start_time is not None else situation.now,
+        waiting_since=_waiting_since(situation),
+        notice_time=_notice_time(situation, before),
+        result=record.result.value,
+    )
+
+
+def _round_time(situation: Situation) -> int:
+    old, record = situation.status, situation.record
+    same = (old.round, old.round_phase) == (record.number, record.phase.value)
+    return old.round_time if same and old.round_time is not None else situation.now
+
+
+def _resize(situation: Situation) -> status.Resize | None:
+    """The last resize: begun when the plan's size changes, over when every slot of it trains."""
+    old, record = situation.status, situation.record
+    resize = old.last_resize
+    if _changed_size(situation):
+        resize = status.Resize(start=situation.now, before=old.planned, after=len(record.plan))
+    if resize is not None and resize.end is None and record.running and record.plan <= record.member_slots:
+        return dataclasses.replace(resize, end=situation.now)
+    return resize
+
+
+def _changed_size(situation: Situation) -> bool:
+    return situation.status.planned not in (0, len(situation.record.plan))
+
+
+def _waiting_since(situation: Situation) -> int | None:
+    """Since when newcomers of this very plan have been awaited beside this very round."""
+    old, record = situation.status, situation.record
+    if not record.running or record.plan <= record.member_slots:
+        return None
+    same = old.round == record.number and old.planned == len(record.plan)
+    return old.waiting_since if same and old.waiting_since is not None else situation.now
+
+
+def _notice_time(situation: Situation, before: Record | None) -> int | None:
+    notice = situation.record.notice
+    if notice is None:
+        return None
+    same = before is not None and before.notice == notice
+    return situation.status.notice_time if same and situation.status.notice_time is not None else situation.now
+
+
+def _progress(observed: Observed) -> Progress | None:
+    """The last report: of the newest round, since a restart from a checkpoint goes back in steps."""
+    reports = [lease.progress for lease in observed.leases.values() if lease.progress]
+    return max(reports, key=lambda p: (p.round, p.step), default=None)

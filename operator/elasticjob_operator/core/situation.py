@@ -1,0 +1,50 @@
+"""What each policy is given: a readable round, and everything around it."""
+
+import dataclasses
+import functools
+
+from elasticjob_operator.api.spec import Spec
+from elasticjob_operator.api.status import Status
+from elasticjob_operator.core import plans
+from elasticjob_operator.core.counting import Counters
+from elasticjob_operator.core.observed import Observed
+from elasticjob_rendezvous.round.record import Record
+
+
+@dataclasses.dataclass(frozen=True)
+class Situation:
+    """One job with a round that could be read, at one moment."""
+
+    observed: Observed
+    spec: Spec
+    record: Record
+    counters: Counters
+    now: int
+
+    @property
+    def status(self) -> Status:
+        """What was known before."""
+        return self.observed.job.status
+
+    @functools.cached_property
+    def target(self) -> frozenset[int]:
+        """The plan that the spec asks for."""
+        return plans.target(self.observed, self.record, wanted=self.spec.wanted, most=self.spec.max_nodes)
+
+    def since(self, moment: int | None) -> int:
+        """Seconds since a moment; one that was not noted yet, or lies ahead (another clock wrote it), is now."""
+        return max(0, self.now - moment) if moment is not None else 0
+
+    @property
+    def round_age(self) -> int:
+        """Seconds since this round was first seen in this phase."""
+        known = self.status.round == self.record.number and self.status.round_phase == self.record.phase.value
+        return self.since(self.status.round_time) if known else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One policy's answer: the record to write, or when to look again, or both not."""
+
+    record: Record | None = None
+    wake_after: float | None = None

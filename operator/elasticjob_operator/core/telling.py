@@ -1,0 +1,87 @@
+"""Events: what a person wants to have been told, once, when the status changes. A repeated reconcile tells nothing."""
+
+from collections.abc import Iterator
+
+from elasticjob_operator.api import conditions, status
+from elasticjob_operator.core import building
+from elasticjob_operator.core.actions import Event, Problem
+from elasticjob_operator.core.situation import Situation
+from elasticjob_rendezvous.round import slots
+from elasticjob_rendezvous.round.record import Phase, Reason, Record
+
+
+def events(situation: Situation, new: status.Status, problems: tuple[Problem, ...], error: str) -> Iterator[Event]:
+    """What has changed from the status that was read to *new*. *error* says why the round could not be read."""
+    if error:
+        yield Event(
+            "RoundUnreadable",
+            f"the round's ConfigMap was replaced, because it could not be read: {error}",
+            warning=True,
+        )
+    yield from _template(situation)
+    yield from _round(situation, new)
+    yield from _pods(situation)
+    yield from _resize(situation.status, new)
+    yield from _problems(situation.status, problems)
+    yield from _end(situation.status, new)
+
+
+def _template(situation: Situation) -> Iterator[Event]:
+    job = situation.observed.job
+    names = building.overridden(situation.spec)
+    if names and job.generation != job.status.observed_generation:
+        message = f"spec.template sets {', '.join(names)}, which the operator sets; its own values are used"
+        yield Event("EnvironmentOverridden", message, warning=True)
+
+
+def _round(situation: Situation, new: status.Status) -> Iterator[Event]:
+    old, record = situation.status, situation.record
+    if record.phase is Phase.CLOSED or (old.round, old.round_phase) == (new.round, new.round_phase):
+        return
+    if record.reason is Reason.STATE_LOST and old.round != new.round:
+        message = f"the round's state was lost; round {record.number} starts with whoever is there"
+        yield Event("StateLost", message, warning=True)
+    if record.phase is Phase.OPEN:
+        yield Event("RoundOpened", _opened(record))
+    elif record.phase is Phase.SEALED:
+        nodes = f"{len(record.members)} nodes ({slots.dump(record.member_slots)})"
+        yield Event("RoundSealed", f"round {record.number} has {nodes}; opened because: {record.reason.value}")
+
+
+def _opened(record: Record) -> str:
+    without = f", without {slots.dump(record.absent)}" if record.absent else ""
+    return f"round {record.number} is open for nodes {slots.dump(record.plan)}{without}: {record.reason.value}"
+
+
+def _pods(situation: Situation) -> Iterator[Event]:
+    for pod in situation.counters.failed:
+        code = "" if pod.exit_code is None else f" with exit code {pod.exit_code}"
+        yield Event("PodFailed", f"{pod.name} failed{code}: {pod.message or pod.phase}"[:1024], warning=True)
+    for uid in situation.counters.lost:
+        pod_lost = situation.observed.by_uid.get(uid)
+        yield Event("PodLost", f"{pod_lost.name if pod_lost else f'the pod {uid}'} is lost", warning=True)
+
+
+def _resize(old: status.Status, new: status.Status) -> Iterator[Event]:
+    resize = new.last_resize
+    if resize is None or resize == old.last_resize:
+        return
+    sizes = f"from {resize.before} to {resize.after} nodes"
+    if new.resizes != old.resizes:
+        yield Event("ResizeStarted", f"the job is resized {sizes}: {resize.reason}")
+    if resize.end is not None:
+        yield Event("ResizeCompleted", f"the job was resized {sizes} in {resize.end - resize.start} s")
+
+
+def _problems(old: status.Status, problems: tuple[Problem, ...]) -> Iterator[Event]:
+    before = conditions.find(old.conditions, conditions.PODS_READY)
+    for problem in problems[:1]:
+        if before is None or before.reason != problem.reason:
+            yield Event(problem.reason, problem.message[:1024], warning=True)
+
+
+def _end(old: status.Status, new: status.Status) -> Iterator[Event]:
+    for kind in (conditions.SUCCEEDED, conditions.FAILED):
+        found = conditions.find(new.conditions, kind)
+        if found and found.holds and not old.holds(kind):
+            yield Event(kind, found.message, warning=kind == conditions.FAILED)

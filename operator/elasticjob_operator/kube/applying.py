@@ -1,0 +1,116 @@
+"""Carrying out actions, in their order: what depends on nothing else at the same time, pods at the cluster's pace.
+
+A write that lost its race ends the reconcile (``errors.ConflictError``); what the API server refuses for a reason that
+only a person can change comes back as a problem to tell.
+"""
+
+import asyncio
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from elasticjob_operator.api import job as jobs
+from elasticjob_operator.api import names
+from elasticjob_operator.core import actions, children, releasing
+from elasticjob_operator.kube import errors
+from elasticjob_operator.kube.client import Client
+from elasticjob_operator.kube.pacing import Pace
+from elasticjob_rendezvous.round import lease
+
+WRITER = "operator"
+"""Who wrote the round, in its record."""
+
+PARALLEL = 16
+"""Writes for one job at the same time."""
+
+
+class Applier:
+    """Carries out decisions."""
+
+    def __init__(self, client: Client, pace: Pace) -> None:
+        self._client = client
+        self._pace = pace
+
+    async def apply(self, job: jobs.Job, todo: Sequence[actions.Action]) -> tuple[actions.Problem, ...]:
+        """Carry out *todo*; the problems that came up. After a first one of a kind, its neighbours are left out.
+
+        Raises:
+            errors.ApiError: something that trying again will mend.
+        """
+        problems: list[actions.Problem] = []
+        for _, group in itertools.groupby(todo, key=_group):
+            for batch in _batches(list(group)):
+                found = await asyncio.gather(*(self._one(job, action) for action in batch))
+                problems += [problem for problem in found if problem]
+                if problems:
+                    break
+            if problems:
+                break
+        return tuple(problems)
+
+    async def _one(self, job: jobs.Job, action: actions.Action) -> actions.Problem | None:
+        match action:
+            case actions.Create(kind=kind, manifest=manifest):
+                return await self._create(job, kind, dict(manifest))
+            case actions.Replace(kind=kind, manifest=manifest):
+                await self._client.replace(kind, manifest)
+            case actions.WriteRound():
+                await self._write_round(job, action)
+            case actions.ReleaseLease():
+                await self._release(job, action.lease)
+            case actions.DeletePod(name=name, uid=uid):
+                await self._client.delete("Pod", job.namespace, name, uid=uid)
+        return None
+
+    async def _create(self, job: jobs.Job, kind: str, manifest: dict[str, Any]) -> actions.Problem | None:
+        if kind == "Pod":
+            await self._pace.turn()
+        try:
+            await self._client.create(kind, manifest)
+        except errors.ConflictError:
+            return await self._taken(job, kind, manifest["metadata"]["name"])
+        except errors.RefusedError as error:
+            return actions.Problem("TemplateInvalid" if kind == "Pod" else f"{kind}Invalid", error.message)
+        except errors.ForbiddenError as error:
+            quota = "exceeded quota" in error.message
+            return actions.Problem("QuotaExceeded" if quota else f"{kind}Forbidden", error.message)
+        return None
+
+    async def _taken(self, job: jobs.Job, kind: str, name: str) -> actions.Problem | None:
+        """An object of this name is there: ours (a reply was lost, or a list was old), or somebody else's."""
+        found = await self._client.get(kind, job.namespace, name)
+        if found is None or jobs.owns(job, found):
+            return None
+        return actions.Problem("NameTaken", f"{kind} {name} is not this job's; it is made when that one is gone")
+
+    async def _write_round(self, job: jobs.Job, action: actions.WriteRound) -> None:
+        manifest = children.config_map(job, dataclasses.replace(action.record, writer=WRITER))
+        if action.version:
+            manifest["metadata"]["resourceVersion"] = action.version
+            await self._client.replace("ConfigMap", manifest)
+        else:
+            await self._client.create("ConfigMap", manifest)
+
+    async def _release(self, job: jobs.Job, held: lease.SlotLease) -> None:
+        """Free the Lease if its holder is still the one that was found dead."""
+        found = await self._client.get("Lease", job.namespace, names.slot_lease(job.name, held.slot))
+        if found is None or (found.get("spec") or {}).get("holderIdentity") != lease.holder(held):
+            return
+        found["spec"] = {**found["spec"], "holderIdentity": ""}
+        kept = {k: v for k, v in (found["metadata"].get("annotations") or {}).items() if not k.startswith(lease.PREFIX)}
+        found["metadata"]["annotations"] = {**kept, **lease.annotations(releasing.released(held))}
+        await self._client.replace("Lease", found)
+
+
+def _group(action: actions.Action) -> tuple[type, str]:
+    """What may be carried out at the same time: the same kind of action on the same kind of object."""
+    return type(action), action.kind if isinstance(action, actions.Create | actions.Replace) else ""
+
+
+def _batches(group: list[actions.Action]) -> Iterable[list[actions.Action]]:
+    """One, then two, four, up to ``PARALLEL``: a template that is refused is refused once and not a thousand times."""
+    size, rest = 1, group
+    while rest:
+        yield rest[:size]
+        size, rest = min(size * 2, PARALLEL), rest[size:]

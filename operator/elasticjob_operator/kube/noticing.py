@@ -1,0 +1,93 @@
+"""What of an event is news: only that puts a job on the queue.
+
+Most events are none: a Lease that was only renewed, a status that the operator itself has written, a pod's heartbeat.
+What is remembered is one short text an object, and nothing decides on it: a job that is looked at in vain costs a few
+reads, one that is not is found by the next relist.
+"""
+
+import asyncio
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from elasticjob_operator.api import names
+from elasticjob_operator.kube.queue import Key, Queue
+from elasticjob_rendezvous.round import lease
+
+PROGRESS_SECONDS = 10.0
+"""Least time between two looks at a job only because its training went on; with many jobs it is a second a job, so that
+progress alone never causes more than one look a second."""
+
+
+class Notice:
+    """Events in, keys out."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._known: dict[str, Hashable] = {}
+        self._jobs: dict[str, int] = {}
+        self._heard: dict[str, float] = {}
+
+    def event(self, kind: str, event: Mapping[str, Any]) -> None:
+        """Take in one event of a watch: its ``type`` and ``object``."""
+        item = event["object"]
+        self._heard[kind] = asyncio.get_running_loop().time()
+        key, uid = _key(kind, item), item["metadata"]["uid"]
+        if key is None:
+            return
+        if event["type"] == "DELETED":
+            self._known.pop(uid, None)
+            self._jobs.pop(uid, None)
+            self._queue.add(key)
+            return
+        if kind == "ElasticJob":
+            self._jobs[uid] = item["metadata"].get("generation", 0)
+        news, progress = _news(kind, item)
+        before = self._known.get(uid)
+        self._known[uid] = (news, progress)
+        if before is None or before[0] != news:  # type: ignore[index]  # always such a pair
+            self._queue.add(key)
+        elif before[1] != progress:  # type: ignore[index]  # always such a pair
+            self._queue.add(key, max(PROGRESS_SECONDS, float(len(self._jobs))))
+
+    def quiet(self, kind: str) -> float:
+        """Seconds since the last event of a kind; endless if there was none."""
+        return asyncio.get_running_loop().time() - self._heard.get(kind, float("-inf"))
+
+    def missed(self, listed: Mapping[str, int]) -> set[str]:
+        """Jobs, by UID, of which the API server knows a newer spec than the watch has told."""
+        return {uid for uid, generation in listed.items() if self._jobs.get(uid, 0) < generation}
+
+    def prune(self) -> None:
+        """Forget what was known, as objects whose deletion was never told would stay for ever."""
+        self._known.clear()
+
+
+def _key(kind: str, item: Mapping[str, Any]) -> Key | None:
+    meta = item["metadata"]
+    if kind == "ElasticJob":
+        return Key(meta["namespace"], meta["name"])
+    job = (meta.get("labels") or {}).get(names.JOB_LABEL)
+    return Key(meta["namespace"], job) if job else None
+
+
+def _news(kind: str, item: Mapping[str, Any]) -> tuple[Hashable, Hashable]:
+    """What of an object is news at once, and what only for the record of progress."""
+    meta = item["metadata"]
+    if kind == "ElasticJob":
+        return (meta.get("generation"), meta.get("deletionTimestamp")), None
+    if kind == "Pod":
+        return (meta.get("deletionTimestamp"), repr(meta.get("ownerReferences")), _pod(item.get("status") or {})), None
+    if kind == "Lease":
+        found = lease.parse(0, (item.get("spec") or {}).get("holderIdentity"), meta.get("annotations"))
+        told = (found.pod, found.nonce, found.arrived, found.store, found.finished, found.checkpointed, found.failure)
+        return (*told, found.progress and found.progress.round), found.progress
+    return meta.get("resourceVersion"), None
+
+
+def _pod(status: Mapping[str, Any]) -> Hashable:
+    conditions = [(c.get("type"), c.get("status"), c.get("reason")) for c in status.get("conditions") or ()]
+    states = [
+        repr({k: {**v, "startedAt": None} for k, v in (c.get("state") or {}).items()})
+        for c in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    ]
+    return status.get("phase"), status.get("reason"), tuple(conditions), tuple(states)

@@ -1,0 +1,102 @@
+"""Reading a job and all its objects: live, by UID, and in an order on which decisions rely.
+
+The round comes before the Leases and the Leases before the pods (see ``core.observed``). Nothing is cached but that
+the objects which give the pods their rights are there; they are looked at again every few minutes.
+"""
+
+import asyncio
+import dataclasses
+from typing import Any
+
+from elasticjob_operator.api import job as jobs
+from elasticjob_operator.api import names
+from elasticjob_operator.core import children, observed, pods
+from elasticjob_operator.kube.client import Client
+from elasticjob_operator.kube.queue import Key
+from elasticjob_rendezvous.round import lease, record
+
+ACCESS_SECONDS = 300
+"""How long the pods' rights are taken to be there once they have been seen."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What was read: as a value, and the job's object itself, for the write of its status."""
+
+    observed: observed.Observed
+    job: dict[str, Any]
+
+
+class Reader:
+    """Reads jobs. Remembers, for each job by UID, until when its access objects need not be read."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._access_until: dict[str, float] = {}
+
+    async def read(self, key: Key) -> Reading | None:
+        """The job and its objects; ``None`` if there is no such job."""
+        found, round_ = await asyncio.gather(
+            self._client.get("ElasticJob", *key),
+            self._client.get("ConfigMap", key.namespace, names.config_map(key.name)),
+        )
+        if found is None:
+            return None
+        job = jobs.parse(found)
+        selector = names.selector(job.name)
+        leases = [item for item in await self._client.list("Lease", job.namespace, selector) if jobs.owns(job, item)]
+        found_pods = [item for item in await self._client.list("Pod", job.namespace, selector) if jobs.owns(job, item)]
+        parsed = [pods.parse(job.name, item) for item in found_pods]
+        seen = observed.Observed(
+            job=job,
+            round=_round(job, round_),
+            leases={slot: value for item in leases if (value := _lease(job, item)) for slot in (value.slot,)},
+            pods=tuple(sorted((p for p in parsed if p), key=lambda p: (p.slot, p.number))),
+            access=await self._access(job),
+        )
+        return Reading(seen, found)
+
+    def forget(self, uid: str) -> None:
+        """Read this job's access objects again the next time."""
+        self._access_until.pop(uid, None)
+
+    async def _access(self, job: jobs.Job) -> observed.Access | None:
+        now = asyncio.get_running_loop().time()
+        if self._access_until.get(job.uid, now) > now:
+            return None
+        name = names.worker(job.name)
+        account, role, binding = await asyncio.gather(
+            *(self._client.get(kind, job.namespace, name) for kind in ("ServiceAccount", "Role", "RoleBinding"))
+        )
+        access = observed.Access(
+            account=account is not None and jobs.owns(job, account),
+            role=role is not None and jobs.owns(job, role),
+            role_version=role["metadata"]["resourceVersion"] if role else "",
+            slots=children.role_slots(role) if role else 0,
+            binding=binding is not None and jobs.owns(job, binding),
+        )
+        if access.account and access.role and access.binding:
+            self._access_until[job.uid] = now + ACCESS_SECONDS
+        return access
+
+
+def _round(job: jobs.Job, item: dict[str, Any] | None) -> observed.Round:
+    if item is None or not jobs.owns(job, item):
+        return observed.Round()
+    version = item["metadata"]["resourceVersion"]
+    text = (item.get("data") or {}).get(record.KEY)
+    try:
+        found = record.parse(text if text is not None else "")
+    except record.RecordError as error:
+        return observed.Round(version=version, error=str(error)[:200])
+    if found.job != job.uid:
+        return observed.Round(version=version, error="it is another job's")
+    return observed.Round(record=found, version=version)
+
+
+def _lease(job: jobs.Job, item: dict[str, Any]) -> lease.SlotLease | None:
+    meta = item["metadata"]
+    slot = (meta.get("labels") or {}).get(names.SLOT_LABEL, "")
+    if not slot.isdecimal() or meta["name"] != names.slot_lease(job.name, int(slot)):
+        return None
+    return lease.parse(int(slot), (item.get("spec") or {}).get("holderIdentity"), meta.get("annotations"))

@@ -1,0 +1,105 @@
+"""One look at one job: read all, decide, carry out, write the status once, tell. And those who look, for ever."""
+
+import asyncio
+import logging
+import time
+
+from elasticjob_operator.api import status
+from elasticjob_operator.core import deciding
+from elasticjob_operator.kube import errors, recording
+from elasticjob_operator.kube.applying import Applier
+from elasticjob_operator.kube.client import Client
+from elasticjob_operator.kube.noticing import Notice
+from elasticjob_operator.kube.queue import Key, Queue
+from elasticjob_operator.kube.reading import Reader, Reading
+
+logger = logging.getLogger(__name__)
+
+
+class Reconciler:
+    """Brings jobs to what they ask for. Nothing is kept between two looks: a new process goes on where one stopped."""
+
+    def __init__(self, client: Client, queue: Queue, reader: Reader, applier: Applier, *, instance: str) -> None:
+        self._client = client
+        self._queue = queue
+        self._reader = reader
+        self._applier = applier
+        self._instance = instance
+
+    async def work(self) -> None:
+        """Take keys from the queue, for ever. A failure is one key's: it comes back later, the others go on."""
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._attempt(key)
+            finally:
+                self._queue.done(key)
+
+    async def _attempt(self, key: Key) -> None:
+        try:
+            done = await self.reconcile(key)
+        except errors.EndingError:
+            logger.info("%s/%s: its namespace is being deleted", *key)
+        except errors.ConflictError as error:
+            seconds = self._queue.retry(key)
+            logger.debug("%s/%s: lost a race, again in %.1f s: %s", *key, seconds, error)
+        except errors.ApiError as error:
+            seconds = self._queue.retry(key, least=error.retry_after or 0.0)
+            logger.warning("%s/%s: again in %.1f s: %s", *key, seconds, error)
+        except Exception:  # a bug that one job brings out must not stop the others
+            seconds = self._queue.retry(key)
+            logger.exception("%s/%s: failed, again in %.1f s", *key, seconds)
+        else:
+            if done:
+                self._queue.forgive(key)
+            else:
+                self._queue.retry(key)
+
+    async def reconcile(self, key: Key) -> bool:
+        """One look; whether nothing stood in the way."""
+        reading = await self._reader.read(key)
+        if reading is None:
+            self._queue.forget(key)
+            return True
+        job, now = reading.observed.job, int(time.time())
+        decision = deciding.decide(reading.observed, now)
+        problems = await self._applier.apply(job, decision.actions)
+        if problems:
+            self._reader.forget(job.uid)
+            decision = deciding.decide(reading.observed, now, problems)
+        if await self._write_status(reading, decision.status):
+            for event in decision.events:
+                await recording.record(self._client, job, event, instance=self._instance)
+        if decision.wake_after is not None:
+            self._queue.add(key, decision.wake_after)
+        return not problems
+
+    async def _write_status(self, reading: Reading, new: status.Status) -> bool:
+        """Write the status if it has changed; whether it has."""
+        data = status.dump(new)
+        if new == reading.observed.job.status or data == reading.job.get("status"):
+            return False
+        await self._client.replace("ElasticJob", {**reading.job, "status": data}, sub="status")
+        return True
+
+
+async def relist(client: Client, queue: Queue, notice: Notice, watched: tuple[str, ...], seconds: float) -> None:
+    """Look at every job now and then, whether an event told of it or not. Returns if the watch has gone blind:
+
+    if it has missed the same change of a spec twice, and so for a whole interval.
+    """
+    missed: set[str] = set()
+    while True:
+        try:
+            jobs = [job for namespace in watched or (None,) for job in await client.list("ElasticJob", namespace)]
+        except errors.ApiError as error:
+            logger.warning("could not list the jobs: %s", error)
+        else:
+            for job in jobs:
+                queue.add(Key(job["metadata"]["namespace"], job["metadata"]["name"]))
+            before, missed = missed, notice.missed({j["metadata"]["uid"]: j["metadata"]["generation"] for j in jobs})
+            if before & missed:
+                logger.critical("the watch of ElasticJobs has told nothing of %d changes", len(before & missed))
+                return
+            notice.prune()
+        await asyncio.sleep(seconds)

@@ -1,0 +1,28 @@
+"""``/healthz`` and ``/readyz``: whether the operator still sees the cluster, not merely whether its loop turns."""
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+
+async def serve(port: int, *, healthy: Callable[[], str], ready: Callable[[], str]) -> web.AppRunner:
+    """Answer on *port*; each question is answered by an empty text (yes) or the reason why not.
+
+    Raises:
+        OSError: the port can't be had.
+    """
+    app = web.Application()
+    app.router.add_get("/healthz", _answer(healthy))
+    app.router.add_get("/readyz", _answer(ready))
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, port=port).start()
+    return runner
+
+
+def _answer(question: Callable[[], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        trouble = question()
+        return web.Response(text=f"{trouble or 'ok'}\n", status=503 if trouble else 200)
+
+    return answer

@@ -1,0 +1,185 @@
+"""What goes on beside torchrun's main thread: the Lease, progress, watching over the round, leaving.
+
+One thread, for one agent, from its first rendezvous to its end. An error in it is logged and the thread goes on: an
+agent whose keeper died silently would be taken for dead while it trains.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from elasticjob_rendezvous import kube, mirror
+from elasticjob_rendezvous.round import agent, changing
+from elasticjob_rendezvous.round.record import Phase, Reason
+
+if TYPE_CHECKING:
+    from elasticjob_rendezvous import board
+    from elasticjob_rendezvous.round.record import Record
+    from elasticjob_rendezvous.session import Round, Session
+
+logger = logging.getLogger("elasticjob_rendezvous")
+
+TURN = 0.2
+"""Seconds between two looks at what has no event of its own: the training script's file, the clock."""
+
+STEADY = 60.0
+"""A round that lasted so many seconds has made progress, whether or not its training script reports any."""
+
+LONGEST_DELAY = 60.0
+"""Seconds between two rounds at most, when one after the other comes to nothing."""
+
+STAGGER, LONGEST_STAGGER = 0.05, 1.0
+"""Seconds between one member and the next who would write the same thing, and for the last of them."""
+
+
+class Keeper:
+    """The background thread of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._stopped = threading.Event()
+        self._renew_at = 0.0
+        self._pause = mirror.FIRST_PAUSE
+        self._pending: dict[str, Any] = {}
+        self._told: tuple[int, str] = (0, "")
+        self._announced = False
+        self._due: dict[str, float] = {}
+        self._hasty = 0
+        """Rounds in a row that this process opened on suspicion and that had not lasted."""
+        self._joined_at = 0.0
+
+    def start(self) -> Keeper:
+        threading.Thread(target=self._run, name="elasticjob-keeper", daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._session.urgent.wait(TURN)
+            self._session.urgent.clear()
+            try:
+                self._turn()
+                self._pause = mirror.FIRST_PAUSE
+            except kube.KubeError as error:
+                logger.warning("%s: %s", self._session.label(), error)
+                self._stopped.wait(self._pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+                self._pause = min(self._pause * 2, mirror.LONGEST_PAUSE)
+            except Exception:  # the thread must not die: see the module's docstring
+                logger.exception("%s: the keeper goes on after an error", self._session.label())
+
+    def _turn(self) -> None:
+        session = self._session
+        if session.leaving.is_set() and not self._announced:
+            self._announced = True
+            session.announce()
+        if session.signs is not None:
+            session.signs.tick(TURN)
+        if session.round is not None:
+            self._pass_on(session.round)
+            self._watch_over(session.round)
+        self._renew()
+
+    # The Lease
+
+    def _renew(self) -> None:
+        seat, now = self._session.seat, time.monotonic()
+        if seat is None or not seat.held or seat.lost or now < self._renew_at:
+            return
+        self._renew_at = now + mirror.FIRST_PAUSE  # in case it fails
+        if seat.write(**self._pending):
+            self._pending = {}
+            self._renew_at = now + self._session.renewal()
+
+    def _pass_on(self, current: Round) -> None:
+        """Between agent and script. A round's first step and a checkpoint that was asked for go out at once."""
+        session = self._session
+        record = session.board.view.record
+        if record is not None and record.number == current.number:
+            session.train.notice(record.notice)
+        news = session.train.progress()
+        if news is None:
+            return
+        progress, checkpointed = news
+        urgent = bool(checkpointed) and self._told != (current.number, checkpointed)
+        if progress is not None and progress.round == current.number and not current.stepped:
+            current.stepped = urgent = True
+        self._pending = {"progress": progress, "checkpointed": checkpointed}
+        if urgent:
+            self._renew_at, self._told = 0.0, (current.number, checkpointed)
+
+    def untold(self) -> dict[str, Any]:
+        """What the training script has reported and the Lease does not say yet."""
+        news = self._session.train.progress()
+        if news is not None:
+            self._pending = dict(zip(("progress", "checkpointed"), news, strict=True))
+        return dict(self._pending)
+
+    # The round
+
+    def _watch_over(self, current: Round) -> None:
+        session = self._session
+        view = session.board.view
+        if view.record is not None and current.pulse.heard > view.record.number:
+            view = session.board.refresh()  # others know more than my watch has told
+        record = view.record
+        if record is None or record.number != current.number or record.phase is Phase.CLOSED:
+            self._due.clear()
+        elif current.finished:
+            self._finish(current, view, record)
+        elif record.phase is Phase.SEALED and current.pulse.silent and self._is_due("accuse", current, self._haste()):
+            self.accuse(current)
+        elif not session.config.planned and current.place.rank == 0:
+            self._take_in(view, record)
+
+    def _is_due(self, what: str, current: Round, wait: float = 0.0) -> bool:
+        """Whether *what* has been wanted for as long as the members before me would need to do it."""
+        stagger = min(max(0, current.place.rank - 1) * STAGGER, LONGEST_STAGGER)
+        return time.monotonic() >= self._due.setdefault(what, time.monotonic() + stagger + wait)
+
+    def _haste(self) -> float:
+        """Seconds before another round is opened on suspicion, when rounds opened so did not last."""
+        return min(2.0 ** (self._hasty - 1), LONGEST_DELAY) if self._hasty > 0 else 0.0
+
+    def accuse(self, current: Round) -> bool:
+        """Opens the next round without the silent ones, if that is for me to do."""
+        session = self._session
+        view = session.board.view
+        if view.record is None or view.record.number != current.number or not current.pulse.silent:
+            return False
+        verdict = agent.judged(view.record, session.me, session.silent(), session.list_leases())
+        if verdict is None or not session.write(view, verdict):
+            return False
+        self._hasty = self._hasty + 1 if time.monotonic() - current.began < STEADY else 0
+        return True
+
+    def _finish(self, current: Round, view: board.View, record: Record) -> None:
+        """My workers have ended well: the round is finishing, and standalone the last one closes."""
+        session = self._session
+        if record.phase is Phase.SEALED:
+            if self._is_due("finishing", current, 0.5 if current.place.rank else 0):
+                number = record.number
+                session.write(view, agent.Write(changing.finishing(record), f"round {number} is finishing"))
+        elif not session.config.planned and self._is_due("close", current, 1.0 if current.place.rank else 0):
+            self._due["close"] = time.monotonic() + 1.0
+            ending = agent.ending(session.me, record, session.list_leases())
+            if ending is not None:
+                session.write(view, ending)
+
+    def _take_in(self, view: board.View, record: Record) -> None:
+        """Standalone, rank 0: opens a round for newcomers, once those that come together have come."""
+        session = self._session
+        session.look(wanted=True)
+        leases = session.leases()
+        if leases is None or not agent.newcomers(record, leases, session.me):
+            self._joined_at = 0.0
+            return
+        self._joined_at = self._joined_at or time.monotonic()
+        if time.monotonic() - self._joined_at >= session.timers.last_call_timeout / 2:
+            new = agent.opened(record, Reason.NODE_JOINED, planned=False)
+            session.write(view, agent.Write(new, f"opens round {new.number}: newcomers wait"))

@@ -1,0 +1,178 @@
+"""The Lease of this process's slot: taken, renewed, written and released by one place under one lock.
+
+Knows when it was last surely ours: who can't renew for the fencing bound stops its workers before another may take the
+slot. A Lease that another process holds after we held it is lost for good.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from elasticjob_rendezvous import kube
+from elasticjob_rendezvous.round import lease
+from elasticjob_rendezvous.round.agent import Sighting
+
+if TYPE_CHECKING:
+    from elasticjob_rendezvous.mirror import Seen
+
+_TRIES = 3
+"""A write whose version is outdated is repeated so often, as long as the Lease is still ours."""
+
+
+def name_of(job_name: str, slot: int) -> str:
+    """The name of a slot's Lease."""
+    return f"{job_name}-{slot}"
+
+
+def selector(job_name: str) -> kube.Selector:
+    """Selects all Leases of a job."""
+    return {"labelSelector": f"{lease.JOB_LABEL}={job_name},{lease.SLOT_LABEL}"}
+
+
+def sighted(seen: Seen, *, default_limit: float) -> Sighting:
+    """The Lease in an object. Its holder itself says for how long it may stand still."""
+    body, spec = seen.body, seen.body.get("spec") or {}
+    slot = int(body["metadata"]["labels"][lease.SLOT_LABEL])
+    found = lease.parse(slot, spec.get("holderIdentity"), body["metadata"].get("annotations"))
+    limit = spec.get("leaseDurationSeconds") or default_limit
+    return Sighting(found, still=time.monotonic() - seen.since, limit=float(limit))
+
+
+class Seat:
+    """One process's hold on one slot."""
+
+    def __init__(self, api: kube.Api, *, job_name: str, slot: int, pod: str, nonce: str, limit: float) -> None:
+        self.slot, self.name = slot, name_of(job_name, slot)
+        self.lost = False
+        """Whether the slot was ours and is no longer."""
+        self.renewed = 0.0
+        """When the last successful write was sent: until then the Lease was surely ours."""
+        self._api, self._job_name, self._pod, self._nonce, self._limit = api, job_name, pod, nonce, limit
+        self._lock = threading.RLock()
+        self._body: kube.Object | None = None
+        self._since = 0.0
+        self._held = False
+        self._unsure: tuple[float, str, lease.SlotLease] | None = None
+        """A write without a reply: when it was sent, over which version, and what it said."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the slot was ever ours."""
+        return self._held
+
+    def sighting(self) -> Sighting | None:
+        """The Lease as last read or written."""
+        with self._lock:
+            if self._body is None:
+                return None
+            spec = self._body.get("spec") or {}
+            found = lease.parse(self.slot, spec.get("holderIdentity"), self._body["metadata"].get("annotations"))
+            limit = float(spec.get("leaseDurationSeconds") or self._limit)
+            return Sighting(found, still=time.monotonic() - self._since, limit=limit)
+
+    def read(self) -> Sighting | None:
+        """The Lease as it is now."""
+        with self._lock:
+            self._keep(self._api.get(kube.LEASE, self.name))
+            return self.sighting()
+
+    def take(self, number: int, store: str) -> bool:
+        """Whether the slot, as last read, is now held by this process, which has arrived for round *number*."""
+        with self._lock:
+            seen = self.sighting()
+            mine = lease.SlotLease(
+                slot=self.slot,
+                pod=self._pod,
+                nonce=self._nonce,
+                arrived=number,
+                store=store,
+                seen=max(number, seen.lease.seen if seen else 0),
+                failure=seen.lease.failure if seen else None,
+            )
+            return self._put(mine, taken=True)
+
+    def write(self, **changes: Any) -> bool:
+        """Whether the Lease, still ours, now says *changes*. Without any it is a renewal."""
+        with self._lock:
+            for _ in range(_TRIES):
+                made = self._unsure and self._settle(self._unsure)
+                seen = self.sighting()
+                if seen is None or seen.lease.nonce != self._nonce:
+                    break
+                new = dataclasses.replace(seen.lease, **changes)
+                if (made and new == seen.lease) or self._put(new):
+                    return True
+            self.lost = self._held
+            return False
+
+    def release(self) -> None:
+        """Frees the slot if it is ours. What it has seen stays."""
+        with self._lock:
+            seen = self.sighting()
+            if seen is not None and seen.lease.nonce == self._nonce:
+                self._put(lease.SlotLease(slot=self.slot, seen=seen.lease.seen, failure=seen.lease.failure))
+
+    def _put(self, new: lease.SlotLease, *, taken: bool = False) -> bool:
+        """Compare-and-set."""
+        sent, old = time.monotonic(), self._body
+        self._unsure = (sent, old["metadata"]["resourceVersion"] if old else "", new)
+        written = (
+            self._api.create(kube.LEASE, self._fresh(new)) if old is None else self._replace(old, new, taken=taken)
+        )
+        self._keep(written if written is not None else self._api.get(kube.LEASE, self.name))
+        self._unsure = None
+        if written is not None and new.nonce:
+            self.renewed = sent
+        return written is not None
+
+    def _settle(self, unsure: tuple[float, str, lease.SlotLease]) -> bool:
+        """Whether a write whose reply was lost was made: then the Lease says so, in another version."""
+        sent, version, new = unsure
+        self._keep(self._api.get(kube.LEASE, self.name))
+        self._unsure = None
+        seen = self.sighting()
+        made = seen is not None and self._body is not None and seen.lease == new
+        if made and self._body and self._body["metadata"]["resourceVersion"] != version:
+            self.renewed = max(self.renewed, sent)
+            return True
+        return False
+
+    def _replace(self, old: kube.Object, new: lease.SlotLease, *, taken: bool) -> kube.Object | None:
+        metadata = {k: v for k, v in old["metadata"].items() if k != "managedFields"}
+        others = {k: v for k, v in (metadata.get("annotations") or {}).items() if not k.startswith(lease.PREFIX)}
+        metadata["annotations"] = {**others, **lease.annotations(new)}
+        spec = {**(old.get("spec") or {}), **self._spec(new)}
+        if taken:
+            spec["leaseTransitions"] = spec.get("leaseTransitions", 0) + 1
+            spec["acquireTime"] = spec["renewTime"]
+        if not new.nonce:
+            spec = {k: v for k, v in spec.items() if k not in ("holderIdentity", "acquireTime", "renewTime")}
+        return self._api.replace(kube.LEASE, {**old, "metadata": metadata, "spec": spec})
+
+    def _fresh(self, new: lease.SlotLease) -> kube.Object:
+        labels = {
+            lease.JOB_LABEL: self._job_name,
+            lease.SLOT_LABEL: str(self.slot),
+            lease.MANAGED_BY_LABEL: lease.MANAGED_BY,
+        }
+        metadata = {"name": self.name, "labels": labels, "annotations": lease.annotations(new)}
+        return {"metadata": metadata, "spec": self._spec(new)}
+
+    def _spec(self, new: lease.SlotLease) -> dict[str, Any]:
+        now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return {"holderIdentity": lease.holder(new), "leaseDurationSeconds": max(1, int(self._limit)), "renewTime": now}
+
+    def _keep(self, body: kube.Object | None) -> None:
+        known = self._body and self._body["metadata"]["resourceVersion"]
+        if body is None or body["metadata"]["resourceVersion"] != known:
+            self._since = time.monotonic()
+        self._body = body
+        seen = self.sighting()
+        if seen is not None and seen.lease.nonce == self._nonce:
+            self._held, self.renewed = True, self.renewed or time.monotonic()
+        elif self._held:
+            self.lost = True

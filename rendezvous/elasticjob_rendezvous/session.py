@@ -1,0 +1,251 @@
+"""What the handler's threads share: the API, the record, the slot's Lease, the Leases while somebody looks, the round.
+
+Holds state and answers questions about it; decides nothing (``round/agent.py`` does) and keeps no time but its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from elasticjob_rendezvous import board, identity, kube, mirror, seat, signals, stores, traindir
+from elasticjob_rendezvous.round import agent, changing, lease
+from elasticjob_rendezvous.round.record import Member, Phase, Reason, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from elasticjob_rendezvous import meeting, pulse, settings
+
+logger = logging.getLogger("elasticjob_rendezvous")
+
+LEAVE_TRIES = 3
+"""A leaving node tries so often to tell; whoever can't is found out by its silence."""
+
+
+@dataclasses.dataclass
+class Round:
+    """The round in which this agent has workers."""
+
+    place: meeting.Place
+    store: stores.AgentStore
+    pulse: pulse.Pulse
+    began: float
+    stepped: bool = False
+    """Whether the workers have reported a step of this round."""
+    finished: bool = False
+    """Whether the workers have ended well."""
+
+    @property
+    def number(self) -> int:
+        return self.place.number
+
+
+class Session:
+    """One agent process's part in one job."""
+
+    def __init__(self, config: settings.Settings, api: kube.Api, *, api_url: str) -> None:
+        self.config, self.timers, self.api = config, config.timers, api
+        self.nonce = identity.nonce()
+        self.pod = identity.pod_uid(config.pod_uid)
+        self.address = identity.address(config.address, api_url)
+        self.changed = threading.Event()
+        """Set whenever something was learned that a decision may rest on."""
+        self.leaving = threading.Event()
+        self.urgent = threading.Event()
+        """Set with what the keeper should not sleep over: a peer that is gone, a signal."""
+        self.round: Round | None = None
+        self.signs: pulse.Pulse | None = None
+        """The pulse of the last round: listened to until the next one has begun."""
+        self.threads: list[threading.Thread] = []
+        """Those that were told to stop but may still be using a store."""
+        self.left, self.why = 0, Reason.WORKERS_FAILED
+        self.failure: lease.Failure | None = None
+        """My workers' last failure, told with the next arrival."""
+        self.seat: seat.Seat | None = None
+        self.train = traindir.TrainDir()
+        self.signals = signals.Listener(self._on_signal)
+        self.board = board.Board(
+            api, job_name=config.name, job=config.run_id, nonce=self.nonce, changed=self.changed.set
+        )
+        self._leases: mirror.Mirror | None = None
+        if config.slot is not None:
+            self.sit(config.slot)
+
+    def _on_signal(self) -> None:
+        self.leaving.set()
+        self.urgent.set()
+
+    def on_pulse(self) -> None:
+        """Something was learned from the round's members."""
+        self.changed.set()
+        self.urgent.set()
+
+    @property
+    def limit(self) -> float:
+        """How long my Lease may stand still while I live."""
+        return self.timers.fence + self.timers.stop
+
+    def sit(self, slot: int) -> None:
+        """Chooses a slot, to be taken."""
+        self.seat = seat.Seat(
+            self.api, job_name=self.config.name, slot=slot, pod=self.pod, nonce=self.nonce, limit=self.limit
+        )
+
+    @property
+    def me(self) -> agent.Process:
+        config = self.config
+        return agent.Process(
+            job=config.run_id,
+            slot=self.seat.slot if self.seat else -1,
+            nonce=self.nonce,
+            pod=self.pod,
+            low=config.low,
+            high=config.high,
+            planned=config.planned,
+        )
+
+    def news(self) -> dict[str, lease.Failure]:
+        """What an arrival tells besides."""
+        return {"failure": self.failure} if self.failure else {}
+
+    def silent(self) -> frozenset[Member]:
+        """Members of the last sealed round that are not heard any more."""
+        record = self.board.view.record
+        if self.signs is None or record is None or self.signs.number != record.sealed:
+            return frozenset()
+        return frozenset(self.signs.members(self.signs.silent))
+
+    # The Leases
+
+    def look(self, *, wanted: bool) -> None:
+        """Begins or ends to watch all Leases."""
+        if wanted and self._leases is None:
+            selector = seat.selector(self.config.name)
+            self._leases = mirror.Mirror(self.api, kube.LEASE, selector, self.changed.set).start()
+        elif not wanted and self._leases is not None:
+            self._leases.stop()
+            self._leases = None
+
+    def leases(self) -> dict[int, agent.Sighting] | None:
+        """All Leases, while somebody looks."""
+        if self._leases is None or not self._leases.synced:
+            return None
+        return self._sighted(list(self._leases.objects.values()))
+
+    def list_leases(self) -> dict[int, agent.Sighting]:
+        """All Leases, asked for now."""
+        items, _ = self.api.list(kube.LEASE, seat.selector(self.config.name))
+        return self._sighted([mirror.Seen(body, time.monotonic()) for body in items])
+
+    def _sighted(self, objects: list[mirror.Seen]) -> dict[int, agent.Sighting]:
+        found = {}
+        for seen in objects:
+            try:
+                sighting = seat.sighted(seen, default_limit=self.limit)
+            except (LookupError, ValueError, TypeError) as error:
+                logger.warning("a Lease that is none of ours: %s: %r", seen.body["metadata"].get("name"), error)
+            else:
+                found[sighting.lease.slot] = sighting
+        return found
+
+    # The round with workers
+
+    def over(self) -> bool:
+        """Whether the workers of the present round must stop. Answers from memory."""
+        if self.round is None:
+            return False
+        record = self.board.view.record
+        gone_on = record is not None and agent.over(record, self.me, self.round.number)
+        return gone_on or self.fenced() or bool(self.seat and self.seat.lost)
+
+    def fenced(self) -> bool:
+        """Whether the API was out of reach for so long that others may soon take me for dead."""
+        return bool(self.seat and self.seat.held and time.monotonic() - self.seat.renewed > self.timers.fence)
+
+    def renewal(self) -> float:
+        """Seconds until the next renewal of the Lease: all of a job's together stay below ten a second."""
+        record = self.board.view.record
+        size = len(record.members) if record else 0
+        return max(self.timers.renew_interval, size / 10) * random.uniform(0.8, 1.0)  # noqa: S311 - jitter, no secret
+
+    # Leaving
+
+    def leave(self) -> None:
+        """Ends this process's part: a round that counts on it goes on without it, its slot is free. Never closes.
+
+        Only for a process without workers: while they run, the slot is theirs.
+        """
+        self.announce()
+        self.release()
+
+    def end(self) -> None:
+        """The process ends: its part in the job, and its threads."""
+        self.leave()
+        if self.signs is not None:
+            self.threads.append(self.signs.stop())
+        stores.join_threads(self.threads)
+        self.threads.clear()
+
+    def announce(self) -> None:
+        """Lets the job go on without this process, whose workers may still use their grace."""
+        if self.seat is None or not self.seat.held or self.seat.lost or (self.round and self.round.finished):
+            return
+        try:
+            self._tell()
+        except kube.KubeError as error:
+            logger.warning("%s leaves without being able to tell: %s", self.label(), error)
+
+    def release(self) -> None:
+        """Frees the slot. A finish stays recorded in it."""
+        if self.seat is None or (self.round and self.round.finished):
+            return
+        try:
+            self.seat.release()
+        except kube.KubeError as error:
+            logger.warning("%s can't release its slot: %s", self.label(), error)
+
+    def _tell(self) -> None:
+        for _ in range(LEAVE_TRIES):
+            view = self.board.view
+            new = self._without_me(view.record) if view.record else None
+            if new is None or self.board.write(view, new):
+                return
+
+    def _without_me(self, record: Record) -> Record | None:
+        """The record that goes on without this process; None where it already does."""
+        me = self.me
+        if record.phase is Phase.SEALED and Member(me.slot, me.nonce) in record.members:
+            logger.info("%s leaves round %d", self.label(), record.number)
+            gone = {me.slot} & record.plan
+            return agent.opened(record, Reason.AGENT_LEFT, planned=me.planned, suspects={me.nonce}, absent=gone)
+        if record.phase is Phase.OPEN and me.nonce not in record.suspects:
+            gone = {me.slot} & record.plan
+            return changing.amended(record, absent=record.absent | gone, suspects=record.suspects | {me.nonce})
+        return None
+
+    def label(self) -> str:
+        """How log lines name this process."""
+        return f"job {self.config.name}: slot {self.seat.slot if self.seat else '-'} ({self.nonce})"
+
+    def write(self, view: board.View, action: agent.Write) -> bool:
+        """Carries out a decision to write the record."""
+        done = self.board.write(view, action.record)
+        if done:
+            logger.info("%s %s", self.label(), action.what)
+        return done
+
+    def insist(self, attempt: Callable[[], bool], what: str) -> bool:
+        """Tries until there is an outcome, however long the API is out of reach. The process waits for nothing else."""
+        pause = mirror.FIRST_PAUSE
+        while True:
+            try:
+                return attempt()
+            except kube.KubeError as error:
+                logger.warning("%s can't %s yet: %s", self.label(), what, error)
+                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+                pause = min(pause * 2, mirror.LONGEST_PAUSE)

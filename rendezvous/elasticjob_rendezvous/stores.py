@@ -1,0 +1,138 @@
+"""TCPStores of a round: bound by every agent before it arrives, joined by every member at the check-in.
+
+torch built without libuv (Debian's) refuses the default; that is found out once and passed on to the workers. With such
+a torch, 2.6 at least, workers can't use the agent's store (it ignores ``USE_LIBUV`` there): rank 0's has its own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from elasticjob_rendezvous.round import lease
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from torch._C._distributed_c10d import PrefixStore
+    from torch._C._distributed_c10d import TCPStore as TCPStore  # noqa: PLC0414 - exported
+else:
+    from torch.distributed import PrefixStore, TCPStore
+
+ADDRESS = lease.STORE_ADDRESS
+
+OPERATION_TIMEOUT = 300.0
+"""Seconds: torch's own default, for it is torch's agent that uses the store."""
+
+_TERMINAL = "torchelastic/agent/terminal_state"
+"""Prefix of the keys of torch's exit barrier (agent/server/api.py, unchanged from torch 2.0 to 2.15)."""
+
+
+JOIN_SECONDS = 2.0
+"""Seconds for all threads together to come back: several times their longest pause."""
+
+BARRIER_COMPLETE = f"{_TERMINAL}/last_member"
+"""Set by the last agent that enters the exit barrier."""
+
+
+def join_threads(threads: list[threading.Thread]) -> None:
+    """Waits for threads that use a store and were told to stop.
+
+    A daemon thread that comes back from C++ while the interpreter is shutting down aborts the process: it would end
+    with SIGABRT after a success. One that hangs in a stopped server's operation does no harm, and is not waited for.
+    """
+    until = time.monotonic() + JOIN_SECONDS
+    for thread in threads:
+        if thread.is_alive():
+            thread.join(max(0.0, until - time.monotonic()))
+
+
+def agent_prefix(number: int) -> str:
+    """Prefix of the keys of torch's agents in round *number*."""
+    return f"elasticjob/{number}/agent"
+
+
+def bind(address: str) -> TCPStore:
+    """A new server on a free port, reachable at *address*."""
+    try:
+        return _tcp_store(address, 0, is_master=True)
+    except (RuntimeError, ValueError) as error:
+        if "libuv" not in str(error) or os.environ.get("USE_LIBUV") == "0":
+            raise
+        os.environ["USE_LIBUV"] = "0"  # inherited by the workers, whose torch is the same
+        return _tcp_store(address, 0, is_master=True)
+
+
+def join(address: str, port: int, *, timeout: float) -> TCPStore:
+    """A connection of its own to a server that is there. Operations last *timeout* at most."""
+    return _tcp_store(address, port, is_master=False, timeout=timeout)
+
+
+def _tcp_store(address: str, port: int, *, is_master: bool, timeout: float = OPERATION_TIMEOUT) -> TCPStore:
+    return TCPStore(
+        address,
+        port,
+        is_master=is_master,
+        timeout=dt.timedelta(seconds=timeout),
+        wait_for_workers=False,
+        use_libuv=shared_with_workers(),
+    )
+
+
+def shared_with_workers() -> bool:
+    """Whether this process's workers can meet at an agent's store. Known once a server was bound."""
+    return os.environ.get("USE_LIBUV", "1") == "1"
+
+
+def port_for_workers(store: str) -> int:
+    """The port of this process's *store*, or a free one where its workers need another store than that."""
+    address, port = split(store)
+    if shared_with_workers():
+        return port
+    with socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
+        return int(free.getsockname()[1])
+
+
+def prefixed(prefix: str, store: Any) -> Any:
+    """*store* with keys of its own."""
+    return PrefixStore(prefix, store)
+
+
+def joined(address: str, port: int) -> str:
+    """*address* and *port* as they are recorded: ``[v6]:port`` for IPv6."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def split(store: str) -> tuple[str, int]:
+    """The address and port that :func:`joined` put together."""
+    address, _, port = store.rpartition(":")
+    return address.strip("[]"), int(port)
+
+
+class AgentStore(PrefixStore):
+    """The store that torch's agent gets: tells when the agent enters and waits in its exit barrier.
+
+    It is the only sign that a handler gets of workers that have ended well: in the barrier, which lasts up to 300 s, no
+    method of the handler is called.
+    """
+
+    def __init__(
+        self, number: int, store: Any, *, on_finish: Callable[[], None], in_barrier: Callable[[], None]
+    ) -> None:
+        super().__init__(agent_prefix(number), store)
+        self._on_finish, self._in_barrier = on_finish, in_barrier
+
+    def add(self, key: str, amount: int) -> int:
+        if key.startswith(_TERMINAL):
+            self._on_finish()
+        return int(super().add(key, amount))
+
+    def wait(self, keys: list[str], *timeout: Any) -> None:
+        if keys == [BARRIER_COMPLETE]:
+            self._in_barrier()
+        else:
+            super().wait(keys, *timeout)

@@ -1,0 +1,80 @@
+"""The directory through which the agent and its workers' training scripts talk: small JSON files, replaced atomically.
+
+``round.json`` and ``notice.json`` are the agent's, ``progress.json`` is global rank 0's worker's. What can't be read in
+it is as good as absent: a training script must not be able to break its agent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from elasticjob_rendezvous.round import lease
+
+if TYPE_CHECKING:
+    from elasticjob_rendezvous.round.record import Notice, Record
+
+ENV = "ELASTICJOB_TRAIN_DIR"
+_MAX_BYTES = 4096
+
+
+class TrainDir:
+    """One agent's directory. Made at once, so that the environment is set before any worker is started."""
+
+    def __init__(self) -> None:
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="elasticjob-"))
+        atexit.register(shutil.rmtree, self.path, ignore_errors=True)
+        os.environ[ENV] = str(self.path)
+        self._read_at: tuple[int, int] | None = None
+        self._notice: Notice | None = None
+
+    def begin(self, record: Record) -> None:
+        """A round begins: the last one's files are gone before its workers start."""
+        for name in ("notice.json", "progress.json"):
+            (self.path / name).unlink(missing_ok=True)
+        self._read_at = self._notice = None
+        nodes, reason = len(record.members), record.reason.value
+        self._write("round.json", {"number": record.number, "nodes": nodes, "reason": reason})
+
+    def notice(self, notice: Notice | None) -> None:
+        """Passes on the wish for a checkpoint, or takes it back."""
+        if notice == self._notice:
+            return
+        self._notice = notice
+        if notice is None:
+            (self.path / "notice.json").unlink(missing_ok=True)
+        else:
+            self._write("notice.json", {"id": notice.id, "graceSeconds": notice.grace_seconds})
+
+    def progress(self) -> tuple[lease.Progress | None, str] | None:
+        """The progress and the last checkpointed notice, or None while nothing new was written."""
+        path = self.path / "progress.json"
+        try:
+            stat = path.stat()
+            if (stat.st_mtime_ns, stat.st_ino) == self._read_at:
+                return None
+            self._read_at = (stat.st_mtime_ns, stat.st_ino)
+            with path.open("rb") as file:
+                data = json.loads(file.read(_MAX_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return _parsed(data)
+
+    def _write(self, name: str, data: dict[str, Any]) -> None:
+        new = self.path / f".{name}"
+        new.write_text(json.dumps(data))
+        new.replace(self.path / name)
+
+
+def _parsed(data: Any) -> tuple[lease.Progress | None, str] | None:
+    if not isinstance(data, dict):
+        return None
+    wanted = {key: data.get(key) for key in ("round", "step", "samples", "loss")}
+    found = lease.parse(0, "", {lease.PROGRESS: json.dumps(wanted)})
+    done = data.get("checkpointed")
+    return found.progress, done if isinstance(done, str) and len(done) <= lease.MAX_TEXT else ""

@@ -1,0 +1,3 @@
+module elasticjob.dev/tests/cluster/tools/pause
+
+go 1.21

@@ -1,0 +1,59 @@
+"""One cluster for the whole session, a namespace for each test, and everything there is to see when one fails."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from demo import evidence, staging
+from support import e2e_scenes
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from cluster.clusters import Cluster
+    from demo.story import Scene
+
+TIMEOUT = 1800
+"""Seconds a test, the making of images and the cluster before the first one included."""
+
+FAILED = pytest.StashKey[bool]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(__file__.rpartition("/")[0]):
+            item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.timeout(TIMEOUT))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Three cluster nodes, the images, shared storage, the operator installed from the chart."""
+    cluster = staging.bring_up("e2e")
+    staging.install_operator(cluster)
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture
+def scene(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """A namespace of the test's own, watched."""
+    namespace = "e2e-" + re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:50].strip("-")
+    with e2e_scenes.scene(cluster, namespace) as made:
+        yield made
+        if request.node.stash.get(FAILED, False):
+            for section in evidence.gather(
+                cluster.kubectl, namespace=namespace, operator_namespace=staging.OPERATOR_NAMESPACE
+            ):
+                print(section)

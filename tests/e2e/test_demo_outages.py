@@ -1,0 +1,83 @@
+"""What a job makes of a machine that loses power and of an API server that goes away: as little as can be."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster import LocalCluster
+from demo import checks, story
+from elasticjob_rendezvous.round.record import Reason
+from support import e2e_scenes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cluster.clusters import Cluster
+    from demo.story import Scene
+
+OUTAGE = 12.0
+"""Seconds without an API server: longer than a Lease's renewals are apart, so that some of them fail."""
+
+WITHOUT_KUBERNETES = 40.0
+"""Seconds in which the others must train again: before Kubernetes calls the machine lost (40 s) and before a Lease
+that stands still counts as free. Usually it is about 15: the silence that is taken for death, and a worker's start."""
+
+STEPS_PER_SECOND = 4
+"""The example's pace."""
+
+
+@pytest.fixture
+def local(cluster: Cluster) -> LocalCluster:
+    if not isinstance(cluster, LocalCluster):
+        pytest.skip("only the local cluster's machines can be switched off")
+    return cluster
+
+
+@contextlib.contextmanager
+def without_power(local: LocalCluster, scene: Scene, node: str) -> Iterator[None]:
+    """A cluster node is off; in the end it is on again, and the operator, which may have been there, is ready."""
+    local.kill_node(node)
+    try:
+        yield
+    finally:
+        local.start_node(node)
+        where = ("--namespace", scene.operator_namespace)
+        scene.kubectl(*where, "rollout", "status", "deployment", story.OPERATOR, f"--timeout={story.PATIENCE:g}s")
+
+
+def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: LocalCluster, scene: Scene) -> None:
+    before = story.start_with_two(scene)
+    lost = scene.pod_of(before.members[0])
+    node = scene.view.objects["pods"][lost]["spec"]["nodeName"]
+
+    with without_power(local, scene, node):
+        off = time.monotonic()
+        after = scene.wait_round("the other one to train again", lambda one: one.number > before.number)
+        assert after.trained is not None
+        print(f"from the loss of power to the next training step: {after.trained - off:.1f} s")
+        assert after.trained - off < WITHOUT_KUBERNETES
+
+        reasons = (Reason.PEER_SILENT, Reason.WORKERS_FAILED)  # whether the pulse or the workers notice first
+        checks.one_of("reason of the round", expected=reasons, seen=after.reason)
+        checks.equal("members of the round", expected=before.members[1:], seen=after.members)
+
+    scene.wait_round("two nodes again", lambda one: one.number > after.number and one.size > 1)
+    checks.learned(e2e_scenes.finish(scene))
+
+
+def test_training_goes_on_while_there_is_no_api_server(local: LocalCluster, scene: Scene) -> None:
+    before, pods = story.start_with_two(scene), scene.pods
+    step = before.last_step
+
+    local.stop_component("kube-apiserver", crash=True)
+    time.sleep(OUTAGE)
+    local.start_component("kube-apiserver")
+    scene.wait("news of the training", lambda: before.last_step > step)
+
+    checks.undisturbed(before, scene.current, pods, scene.pods)
+    checks.at_least("steps since", expected=OUTAGE * STEPS_PER_SECOND / 2, seen=before.last_step - step)
+    checks.learned(e2e_scenes.finish(scene))

@@ -1,0 +1,63 @@
+"""The chart through Helm: it lints, renders, refuses what it does not know, and fits a restricted namespace."""
+
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from cluster import LocalCluster, tools
+from support.operator_cluster import CHART, SYSTEM
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Helm without a cluster."""
+    return subprocess.run([tools.path("helm"), *arguments], capture_output=True, text=True, check=False)
+
+
+def rendered(*flags: str) -> list[dict[str, Any]]:
+    """The objects that the chart makes."""
+    done = helm("template", "elasticjob", str(CHART), "-n", SYSTEM, *flags)
+    assert done.returncode == 0, done.stderr
+    return [item for item in yaml.safe_load_all(done.stdout) if item]
+
+
+def test_it_lints_strictly() -> None:
+    assert helm("lint", "--strict", str(CHART)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "flag", ["replica=2", "operator.workers=0", "image.pullPolicy=Sometimes", "operator.logLevel=loud"]
+)
+def test_values_that_it_does_not_know_are_refused(flag: str) -> None:
+    done = helm("template", "elasticjob", str(CHART), "--set", flag)
+
+    assert done.returncode != 0
+    assert flag.split("=", maxsplit=1)[0].rsplit(".", maxsplit=1)[-1] in done.stderr
+
+
+def test_one_cluster_role_or_a_role_in_each_watched_namespace() -> None:
+    everywhere = rendered()
+    somewhere = rendered("--set", "operator.watchNamespaces={a,b}")
+
+    assert {"ClusterRole", "ClusterRoleBinding"} <= {item["kind"] for item in everywhere}
+    assert not {"ClusterRole", "ClusterRoleBinding"} & {item["kind"] for item in somewhere}
+    places = [item["metadata"]["namespace"] for item in somewhere if item["kind"] == "Role"]
+    assert places == ["a", "b", SYSTEM]
+
+
+def test_without_its_crd_it_makes_none() -> None:
+    assert not [item for item in rendered("--set", "crds.enabled=false") if item["kind"] == "CustomResourceDefinition"]
+    (crd,) = [item for item in rendered() if item["kind"] == "CustomResourceDefinition"]
+    assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_its_pod_is_admitted_where_only_restricted_ones_are(control_plane: LocalCluster) -> None:
+    control_plane.kubectl("label", "namespace", SYSTEM, "pod-security.kubernetes.io/enforce=restricted")
+    (deployment,) = [item for item in rendered() if item["kind"] == "Deployment"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **deployment["spec"]["template"]}
+    pod["metadata"] = {"name": "operator"}
+
+    said = control_plane.kubectl("-n", SYSTEM, "apply", "--dry-run=server", "-f", "-", input=yaml.safe_dump(pod))
+
+    assert "operator created" in said

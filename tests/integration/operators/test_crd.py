@@ -1,0 +1,169 @@
+"""The API itself: bad input is refused when it is applied, with a message that names the field."""
+
+import copy
+import pathlib
+from typing import Any
+
+import pytest
+
+from cluster import LocalCluster
+from elasticjob_operator.kube import client as clients
+from elasticjob_operator.kube import errors
+from support import operator_builders as build
+
+CRD = pathlib.Path(__file__).parents[3] / "crds/elasticjobs.yaml"
+
+
+def template(**fields: Any) -> dict[str, Any]:
+    """A template with these fields in its pod's spec."""
+    return {"spec": {**copy.deepcopy(build.TEMPLATE["spec"]), **fields}}
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "min above max": ({"minNodes": 5, "maxNodes": 4}, "spec.minNodes must not be greater than spec.maxNodes"),
+    "nodes below min": ({"minNodes": 2, "nodes": 1}, "spec.nodes must be from spec.minNodes to spec.maxNodes"),
+    "nodes above max": ({"nodes": 5}, "spec.nodes must be from spec.minNodes to spec.maxNodes"),
+    "no nodes": ({"nodes": 0}, "spec.nodes in body should be greater than or equal to 1"),
+    "no minimum": ({"minNodes": 0}, "spec.minNodes in body should be greater than or equal to 1"),
+    "negative maximum": ({"maxNodes": -1}, "spec.maxNodes in body should be greater than or equal to 1"),
+    "far too many": ({"maxNodes": 1025}, "spec.maxNodes in body should be less than or equal to 1024"),
+    "a word for a number": ({"maxNodes": "four"}, "spec.maxNodes in body must be of type integer"),
+    "a number as text": ({"nodes": "2"}, "spec.nodes in body must be of type integer"),
+    "half a node": ({"nodes": 1.5}, "must be of type int"),
+    "no maximum": ({"maxNodes": None}, "spec.maxNodes"),
+    "no template": ({"template": None}, "spec.template"),
+    "no containers": (
+        {"template": {"spec": {"containers": []}}},
+        "spec.template.spec.containers in body should have at least 1",
+    ),
+    "no pod spec": ({"template": {}}, "spec.template.spec"),
+    "a container without an image": ({"template": template(containers=[{"name": "a"}])}, "containers[0].image"),
+    "a container without a name": ({"template": template(containers=[{"image": "a"}])}, "containers[0].name"),
+    "one name twice": (
+        {"template": template(containers=[{"name": "a", "image": "a"}] * 2)},
+        "spec.template.spec.containers[1]",
+    ),
+    "restarts by the kubelet": ({"template": template(restartPolicy="Always")}, "spec.template.spec.restartPolicy"),
+    "another's rights": (
+        {"template": template(serviceAccountName="root")},
+        "spec.template.spec.serviceAccountName must be left",
+    ),
+    "unknown workers": (
+        {"nprocPerNode": "all"},
+        "spec.nprocPerNode must be a number from 1 to 1024, or auto, gpu or cpu",
+    ),
+    "no workers": ({"nprocPerNode": 0}, "spec.nprocPerNode must be a number from 1 to 1024"),
+    "fewer than no failures": ({"failurePolicy": {"maxFailures": -1}}, "spec.failurePolicy.maxFailures in body"),
+    "negative patience": (
+        {"resizePolicy": {"newcomerTimeoutSeconds": 0}},
+        "spec.resizePolicy.newcomerTimeoutSeconds in body",
+    ),
+    "a typing error": ({"maxReplica": 4}, 'unknown field "spec.maxReplica"'),
+}
+
+
+def manifest(namespace: str, name: str = "digits", **fields: Any) -> dict[str, Any]:
+    """A job with these fields; those that are None are left out."""
+    made = build.manifest(name, **fields)
+    made["metadata"]["namespace"] = namespace
+    made["spec"] = {key: value for key, value in made["spec"].items() if value is not None}
+    return made
+
+
+async def strictly(admin: clients.Client, made: dict[str, Any]) -> dict[str, Any]:
+    """Create as kubectl does: unknown fields are refused."""
+    where = clients.path("ElasticJob", made["metadata"]["namespace"])
+    return await admin.request("POST", where, query={"fieldValidation": "Strict"}, body=made)
+
+
+@pytest.mark.parametrize("what", BAD)
+async def test_bad_input_is_refused_by_a_message_that_names_the_field(
+    what: str, admin: clients.Client, namespace: str
+) -> None:
+    fields, message = BAD[what]
+
+    with pytest.raises(errors.RefusedError) as refused:
+        await strictly(admin, manifest(namespace, **fields))
+
+    assert message in refused.value.message
+
+
+@pytest.mark.parametrize(("name", "message"), [("a" * 51, "at most 50 characters"), ("a.b", "must not contain a dot")])
+async def test_a_name_that_others_cannot_be_derived_from_is_refused(
+    name: str, message: str, admin: clients.Client, namespace: str
+) -> None:
+    with pytest.raises(errors.RefusedError) as refused:
+        await strictly(admin, manifest(namespace, name))
+
+    assert message in refused.value.message
+
+
+async def test_what_is_left_out_has_a_default(admin: clients.Client, namespace: str) -> None:
+    made = await strictly(admin, manifest(namespace, "a" * 50, minNodes=None))
+
+    assert made["spec"] == {
+        "minNodes": 1,
+        "maxNodes": 4,
+        "nprocPerNode": 1,
+        "failurePolicy": {"maxFailures": 10},
+        "resizePolicy": {"checkpointGraceSeconds": 30, "newcomerTimeoutSeconds": 300},
+        "template": build.TEMPLATE,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"nprocPerNode": 2}, "spec.nprocPerNode can't be changed"),
+        ({"maxNodes": 5}, "spec.minNodes and spec.maxNodes can't be changed"),
+        ({"nodes": 9}, "spec.nodes must be from"),
+    ],
+)
+async def test_what_running_pods_rely_on_cannot_be_changed(
+    fields: dict[str, Any], message: str, admin: clients.Client, namespace: str
+) -> None:
+    made = await strictly(admin, manifest(namespace))
+
+    with pytest.raises(errors.RefusedError) as refused:
+        await admin.replace("ElasticJob", {**made, "spec": {**made["spec"], **fields}})
+
+    assert message in refused.value.message
+
+
+async def test_the_whole_pod_template_is_kept(admin: clients.Client, namespace: str) -> None:
+    whole = template(
+        containers=[
+            {
+                "name": "t",
+                "image": "i",
+                "resources": {"limits": {"nvidia.com/gpu": 8}},
+                "env": [{"name": "A", "value": "😀"}],
+            }
+        ],
+        initContainers=[{"name": "side", "image": "i", "restartPolicy": "Always"}],
+        tolerations=[{"operator": "Exists"}],
+        volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+    )
+
+    made = await strictly(admin, manifest(namespace, template=whole))
+
+    assert made["spec"]["template"] == whole
+
+
+def test_kubectl_applies_scales_explains_and_shows_it(control_plane: LocalCluster, tmp_path: pathlib.Path) -> None:
+    assert len(CRD.read_bytes()) < 256 * 1024
+    control_plane.kubectl("apply", "-f", str(CRD))
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "apiVersion: elasticjob.dev/v1alpha1\nkind: ElasticJob\nmetadata: {name: shown}\n"
+        "spec: {maxNodes: 4, nodes: 1, template: {spec: {containers: [{name: trainer, image: x}]}}}\n"
+    )
+    control_plane.kubectl("apply", "-f", str(path))
+
+    control_plane.kubectl("scale", "ej/shown", "--replicas=3")
+
+    assert control_plane.kubectl("get", "ml", "shown", "-o", "jsonpath={.spec.nodes}") == "3"
+    columns = control_plane.kubectl("get", "ej", "shown").split("\n")[0].split()
+    assert columns == ["NAME", "STATE", "NODES", "WANTED", "MIN", "MAX", "ROUND", "FAILURES", "STEP", "REASON", "AGE"]
+    assert "kubectl scale" in control_plane.kubectl("explain", "elasticjob.spec.nodes")
+    control_plane.kubectl("delete", "ej", "shown")

@@ -1,0 +1,88 @@
+"""The operator killed with no warning, just before and just after its writes: what it was at, the next one finishes."""
+
+import asyncio
+import base64
+import pathlib
+import ssl
+from collections.abc import AsyncIterator
+
+import pytest
+import yaml
+
+from cluster import LocalCluster
+from elasticjob_operator.kube import client as clients
+from support.operator_cluster import SYSTEM, Operator, kubeconfig_of
+from support.operator_job import Job
+from support.operator_proxy import Proxy
+from support.operator_simulation import Simulation
+
+
+@pytest.fixture
+async def proxy(control_plane: LocalCluster) -> AsyncIterator[tuple[Proxy, str]]:
+    """A way to the API server, and its URL."""
+    found = yaml.safe_load(control_plane.kubeconfig.read_text())["clusters"][0]["cluster"]
+    data = found.get("certificate-authority-data")
+    tls = ssl.create_default_context(
+        cadata=base64.b64decode(data).decode() if data else None, cafile=found.get("certificate-authority")
+    )
+    way = Proxy(found["server"], tls)
+    async with way.serving() as url:
+        yield way, url
+
+
+@pytest.fixture
+def fragile(control_plane: LocalCluster, proxy: tuple[Proxy, str], tmp_path: pathlib.Path, namespace: str) -> Operator:
+    """An operator that goes through the proxy, and keeps this test's namespace only."""
+    access = kubeconfig_of(control_plane, tmp_path / "kube", account="elasticjob", namespace=SYSTEM, server=proxy[1])
+    flags = ("--leader-election=false", f"--watch-namespaces={namespace}")
+    return Operator(access, tmp_path / "operator.log", *flags)
+
+
+SCENES = {"start": (1, 3), "grow": (1, 4), "shrink": (3, 1), "lose": (3, 3)}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+async def test_killed_around_every_third_write(
+    scene: str, admin: clients.Client, simulation: Simulation, fragile: Operator, proxy: tuple[Proxy, str]
+) -> None:
+    first, last = SCENES[scene]
+    way, _ = proxy
+    job = Job(admin, simulation)
+    kills = 0
+
+    def fatal(count: int) -> bool:
+        nonlocal kills
+        if count % 3 or kills >= 8:
+            return False
+        kills += 1
+        fragile.kill()
+        return True
+
+    async def revive() -> None:
+        while True:
+            if not fragile.running:
+                fragile.start()
+            await asyncio.sleep(0.1)
+
+    nurse = asyncio.create_task(revive())
+    try:
+        if scene != "start":
+            await job.apply(nodes=first)
+            await job.trains(first)
+        way.before, way.after = (fatal, way.after) if scene in ("start", "shrink") else (way.before, fatal)
+        if scene == "start":
+            await job.apply(nodes=last)
+        elif scene == "lose":
+            await simulation.remove("digits-1-0")
+            await job.comes_to("disruptions", 1, seconds=90)
+        else:
+            await job.scale(last)
+        status = await job.trains(last, seconds=90)
+    finally:
+        nurse.cancel()
+        fragile.kill()
+
+    assert kills >= 1
+    assert status["failures"] == 0
+    assert len({p["metadata"]["labels"]["elasticjob.dev/slot"] for p in await simulation.pods()}) == last
+    assert len([p for p in await simulation.pods() if p["status"]["phase"] == "Running"]) == last

@@ -1,0 +1,137 @@
+"""A job's life on a real API server, with the operator as a process under the chart's own rights."""
+
+import time
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.kube import client as clients
+from elasticjob_rendezvous.round.record import Phase, Reason
+from support import operator_builders as build
+from support.operator_cluster import Operator, until
+from support.operator_job import Job
+from support.operator_simulation import Simulation
+
+
+@pytest.fixture
+def job(admin: clients.Client, simulation: Simulation, operator: Operator) -> Job:
+    """A job of a running operator; nothing is applied yet."""
+    operator.start()
+    return Job(admin, simulation)
+
+
+async def test_a_job_starts_grows_shrinks_and_succeeds(job: Job, operator: Operator) -> None:
+    await job.apply(nodes=2)
+    first = await job.trains(2)
+    await job.scale(4)
+    grown = await job.trains(4)
+    await job.scale(1)
+    shrunk = await job.trains(1)
+    job.simulation.finishing = True
+    done = await job.reaches("Succeeded")
+
+    assert (first["round"], first["roundReason"]) == (1, "Started")
+    assert (grown["round"], grown["roundReason"]) == (2, "Resized")
+    assert (shrunk["round"], shrunk["roundReason"]) == (3, "Resized")
+    assert (done["failures"], done["disruptions"], done["resizes"]) == (0, 0, 2)
+    assert done["completionTime"]
+    assert done["progress"]["step"] > 0
+    assert [p["status"]["phase"] for p in await job.simulation.pods()] == ["Succeeded"]
+    assert "ERROR" not in operator.text
+    assert "Forbidden" not in operator.text
+
+
+async def test_a_pod_deleted_with_no_grace_opens_a_round_within_a_second_and_is_replaced(job: Job) -> None:
+    await job.apply(nodes=3)
+    await job.trains(3)
+
+    began = time.monotonic()
+    await job.simulation.remove("digits-0-0")
+
+    async def reopened() -> bool:
+        record = await job.simulation.round()
+        return record is not None and record.number == 2
+
+    await until(reopened)
+    assert time.monotonic() - began < 1
+    await job.comes_to("disruptions", 1)
+    assert (await job.trains(3))["failures"] == 0
+
+
+async def test_a_failed_pod_counts_and_too_many_end_the_job(job: Job) -> None:
+    await job.apply(nodes=2, failurePolicy={"maxFailures": 1})
+    await job.trains(2)
+
+    for name in ("digits-1-0", "digits-0-0"):
+        job.simulation.processes.pop(name)
+        await job.simulation.end(name, 3, "out of memory, or something like it")
+        if name == "digits-1-0":
+            await job.comes_to("failedPods", 1)
+            await job.trains(2)
+
+    status = await job.reaches("Failed", seconds=60)
+    assert status["reason"] == "TooManyFailures"
+    assert status["failedPods"] == 2
+    assert (status["lastFailure"]["exitCode"], status["lastFailure"]["pod"]) == (3, "digits-0-0")
+    failed = next(c for c in status["conditions"] if c["type"] == "Failed")
+    assert "out of memory" in failed["message"]
+
+
+async def test_a_lost_round_is_made_again_with_a_higher_number(job: Job, admin: clients.Client) -> None:
+    await job.apply(nodes=2)
+    await job.trains(2)
+
+    where = clients.path("ConfigMap", job.namespace, "digits-rendezvous")
+    await admin.request("DELETE", where)
+
+    async def again() -> bool:
+        record = await job.simulation.round()
+        return record is not None and record.phase is Phase.SEALED and record.number > 1
+
+    await until(again)
+    record = await job.simulation.round()
+    assert record is not None
+    assert record.reason is Reason.STATE_LOST
+    await job.trains(2)
+
+
+async def test_a_template_that_the_api_refuses_is_told_and_heals_by_an_edit(job: Job, admin: clients.Client) -> None:
+    bad = {"spec": {"containers": [{"name": "trainer", "image": "x", "resources": {"limits": {"cpu": "a lot"}}}]}}
+    await job.apply(nodes=2, template=bad)
+
+    async def told() -> Any:
+        conditions = (await job.status()).get("conditions") or ()
+        return next((c for c in conditions if c["reason"] == "TemplateInvalid"), None)
+
+    condition = await until(told)
+    assert "cpu" in condition["message"] or "quantit" in condition["message"]
+    assert (await job.status())["reason"] == "TemplateInvalid"
+
+    async def mended() -> bool:
+        found = await admin.get("ElasticJob", job.namespace, "digits")
+        assert found is not None
+        found["spec"]["template"] = build.TEMPLATE
+        await admin.replace("ElasticJob", found)
+        return True
+
+    await mended()
+    await job.trains(2)
+
+
+async def test_a_deleted_job_leaves_nothing(job: Job, admin: clients.Client) -> None:
+    await job.apply(nodes=2)
+    await job.trains(2)
+
+    await admin.request("DELETE", clients.path("ElasticJob", job.namespace, "digits"))
+
+    async def empty() -> bool:
+        kinds = ("Pod", "Lease", "Role", "RoleBinding")
+        left = [await admin.list(kind, job.namespace) for kind in kinds]
+        names = [
+            i["metadata"]["name"]
+            for kind in ("ConfigMap", "ServiceAccount")
+            for i in await admin.list(kind, job.namespace)
+        ]
+        return not any(left) and not any(name.startswith("digits") for name in names)
+
+    await until(empty, seconds=60)

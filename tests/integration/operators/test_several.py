@@ -1,0 +1,91 @@
+"""More than one operator, and none that has anything to do."""
+
+import asyncio
+import pathlib
+from typing import Any
+
+import pytest
+
+from cluster import LocalCluster
+from elasticjob_operator.kube import client as clients
+from support.operator_cluster import SYSTEM, Operator, kubeconfig_of
+from support.operator_job import Job
+from support.operator_simulation import Simulation
+
+KINDS = ("ElasticJob", "Pod", "ConfigMap", "Lease", "Role", "RoleBinding", "ServiceAccount", "Event")
+
+
+@pytest.fixture
+def second(control_plane: LocalCluster, tmp_path: pathlib.Path) -> Operator:
+    """Another operator, not started yet."""
+    access = kubeconfig_of(control_plane, tmp_path / "second", account="elasticjob", namespace=SYSTEM)
+    return Operator(access, tmp_path / "second.log")
+
+
+async def versions(admin: clients.Client, namespace: str) -> dict[str, Any]:
+    """The version of everything in a namespace."""
+    found = {kind: await admin.list(kind, namespace) for kind in KINDS}
+    return {f"{kind} {i['metadata']['name']}": i["metadata"]["resourceVersion"] for kind in found for i in found[kind]}
+
+
+async def test_nothing_is_written_when_nothing_happens(
+    admin: clients.Client, simulation: Simulation, operator: Operator
+) -> None:
+    operator.start()
+    job = Job(admin, simulation)
+    await job.apply(nodes=2)
+    await job.trains(2)
+    await asyncio.sleep(2)
+    before = await versions(admin, simulation.namespace)
+
+    await asyncio.sleep(5)
+
+    assert await versions(admin, simulation.namespace) == before
+
+
+async def test_two_operators_at_once_do_nothing_twice(
+    admin: clients.Client, simulation: Simulation, control_plane: LocalCluster, tmp_path: pathlib.Path
+) -> None:
+    access = kubeconfig_of(control_plane, tmp_path / "kubeconfig", account="elasticjob", namespace=SYSTEM)
+    flags = ("--leader-election=false", f"--watch-namespaces={simulation.namespace}")
+    both = [Operator(access, tmp_path / f"operator-{n}.log", *flags) for n in range(2)]
+    for one in both:
+        one.start()
+    job = Job(admin, simulation)
+    try:
+        await job.apply(nodes=2)
+        await job.trains(2)
+        await job.scale(4)
+        grown = await job.trains(4)
+        await simulation.remove("digits-2-0")
+        await job.comes_to("disruptions", 1)
+        await job.trains(4)
+        await job.scale(1)
+        status = await job.trains(1)
+    finally:
+        codes = [one.stop() for one in both]
+
+    assert grown["round"] == 2
+    assert (status["disruptions"], status["failures"], status["failedPods"]) == (1, 0, 0)
+    assert codes == [0, 0]
+    assert not any("Traceback" in one.text for one in both)
+
+
+async def test_the_one_that_waited_takes_over(
+    admin: clients.Client, simulation: Simulation, operator: Operator, second: Operator
+) -> None:
+    operator.start()
+    job = Job(admin, simulation)
+    await job.apply(nodes=1)
+    await job.trains(1)
+    second.start()
+    await asyncio.sleep(3)
+    try:
+        assert operator.stop() == 0
+        await job.scale(2)
+
+        status = await job.trains(2, seconds=15)
+    finally:
+        second.stop()
+
+    assert status["round"] == 2, second.text

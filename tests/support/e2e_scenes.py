@@ -1,0 +1,69 @@
+"""A scene for an end-to-end test: the story's scene in a namespace of the test's own, and a few acts more."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from demo import checks, staging, story
+from demo.watching import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cluster.clusters import Cluster
+    from demo.story import Scene
+
+KILL_WORKERS = """
+import os, pathlib, signal
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    words = (process / "cmdline").read_bytes().split(b"\\0")
+    if b"-u" in words and b"/workspace/train.py" in words:  # torchrun starts its workers so, and is not started so
+        os.kill(int(process.name), signal.SIGKILL)
+"""
+
+
+@contextlib.contextmanager
+def scene(cluster: Cluster, namespace: str) -> Iterator[Scene]:
+    """A namespace, watched, with nothing in it yet. It goes when the block ends, and nobody waits for that."""
+    staging.make_namespace(cluster, namespace)
+    with View(cluster.kubeconfig, namespace=namespace, job=story.JOB).watched() as view:
+        yield story.Scene(kubectl=cluster.kubectl, view=view, operator_namespace=staging.OPERATOR_NAMESPACE)
+    cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def kill_workers(scene: Scene, pod: str) -> None:
+    """End the worker processes of *pod*, as the kernel's out-of-memory killer would."""
+    scene.tell(f"the workers of {pod} are killed")
+    scene.kubectl("--namespace", scene.view.namespace, "exec", pod, "--", "python3", "-c", KILL_WORKERS)
+
+
+def finish(scene: Scene) -> dict[str, Any]:
+    """Let the example train at full speed to its end, and return its result."""
+    pod = scene.pod_of(scene.current.members[0])
+    scene.run("exec", pod, "--", "touch", "/shared/full-speed")
+    scene.wait("the job to succeed", lambda: scene.job["status"].get("state") == "Succeeded")
+    return checks.result_of(scene.run("logs", pod))
+
+
+@contextlib.contextmanager
+def without_operator(scene: Scene) -> Iterator[None]:
+    """The operator is scaled to nothing for as long as the block lasts."""
+    where = ("--namespace", scene.operator_namespace)
+    scene.kubectl(*where, "scale", "deployment", story.OPERATOR, "--replicas=0")
+    scene.kubectl(*where, "wait", "--for=delete", "pod", story.OPERATOR, f"--timeout={story.PATIENCE:g}s")
+    try:
+        yield
+    finally:
+        scene.kubectl(*where, "scale", "deployment", story.OPERATOR, "--replicas=1")
+        scene.kubectl(*where, "rollout", "status", "deployment", story.OPERATOR, f"--timeout={story.PATIENCE:g}s")
+
+
+def leftovers(scene: Scene) -> list[str]:
+    """Whatever of the job's objects is still there."""
+    kinds = "pods,leases,configmaps,serviceaccounts,roles,rolebindings"
+    found = scene.kubectl(
+        "--namespace", scene.view.namespace, "get", kinds, "--selector=elasticjob.dev/job-name", "--output=json"
+    )
+    return [f"{one['kind']}/{one['metadata']['name']}" for one in json.loads(found)["items"]]

@@ -1,0 +1,123 @@
+"""The operator as a process of its own against a real API server, with the rights that the chart gives it, no more."""
+
+import asyncio
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import yaml
+from kubernetes.aio import config
+from kubernetes.aio.client import configuration
+
+from cluster import LocalCluster
+from elasticjob_operator.kube import client as clients
+
+ROOT = pathlib.Path(__file__).parents[2]
+CHART = ROOT / "charts/elasticjob"
+SYSTEM = "elasticjob-system"
+
+NODE = "simulated"
+"""Where the simulated pods are. It has to be there, or Kubernetes' own collector of garbage deletes them."""
+
+
+async def connect(kubeconfig: pathlib.Path) -> clients.Client:
+    """A client with this kubeconfig."""
+    settings = configuration.Configuration()
+    load: Any = config.load_kube_config
+    await load(config_file=str(kubeconfig), client_configuration=settings)
+    return clients.Client(settings)
+
+
+def install(cluster: LocalCluster) -> None:
+    """Install the chart without a pod: the tests run the operator themselves."""
+    cluster.kubectl("create", "namespace", SYSTEM)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "spec": {"unschedulable": True}}
+    cluster.kubectl("create", "-f", "-", input=yaml.safe_dump(node))
+    cluster.helm("install", "elasticjob", str(CHART), "-n", SYSTEM, "--set", "replicas=0")
+
+
+def kubeconfig_of(
+    cluster: LocalCluster, path: pathlib.Path, *, account: str, namespace: str, server: str = ""
+) -> pathlib.Path:
+    """A kubeconfig with the token of a ServiceAccount; *server* is another way to the same API."""
+    token = cluster.kubectl("-n", namespace, "create", "token", account, "--duration=2h").strip()
+    found = yaml.safe_load(cluster.kubeconfig.read_text())
+    found["users"] = [{"name": "account", "user": {"token": token}}]
+    for context in found["contexts"]:
+        context["context"]["user"] = "account"
+    if server:
+        found["clusters"] = [{"name": c["name"], "cluster": {"server": server}} for c in found["clusters"]]
+    path.write_text(yaml.safe_dump(found))
+    return path
+
+
+class Operator:
+    """The operator's process."""
+
+    def __init__(self, kubeconfig: pathlib.Path, log: pathlib.Path, *flags: str) -> None:
+        self._kubeconfig = kubeconfig
+        self._flags = flags
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it (again)."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("ELASTICJOB_", "KUBERNETES_"))}
+        env |= {"KUBECONFIG": str(self._kubeconfig), "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'rendezvous'}"}
+        command = [
+            sys.executable,
+            "-m",
+            "elasticjob_operator",
+            "--health-port=0",
+            f"--namespace={SYSTEM}",
+            *self._flags,
+        ]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+
+    @property
+    def text(self) -> str:
+        """What it has logged."""
+        return self._log.read_text()
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it with no warning."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> int:
+        """End it as Kubernetes does; its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(timeout=20)
+
+
+async def until(what: Callable[[], Awaitable[Any]], *, seconds: float = 30.0) -> Any:
+    """Wait until *what* comes true; what it then is."""
+    end = time.monotonic() + seconds
+    while True:
+        found = await what()
+        if found:
+            return found
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.05)
+
+
+@contextlib.asynccontextmanager
+async def namespace(admin: clients.Client, name: str) -> AsyncIterator[str]:
+    """A namespace of one test's own."""
+    await admin.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+    yield name
+    await admin.request("DELETE", f"/api/v1/namespaces/{name}")

@@ -1,0 +1,60 @@
+"""The training script of the torchrun tests: looped all-reduces, told by files when to crash, to end, to report.
+
+``argv[1]`` is the folder of those files. Prints one line when a round's first collective has gone through.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+
+def stop(seconds: float) -> None:
+    """Uses the grace that a node has."""
+    time.sleep(seconds)
+    sys.exit(1)
+
+
+def main() -> None:
+    orders = pathlib.Path(sys.argv[1])
+    slot = os.environ.get("TEST_NODE", "")
+    if (orders / f"slow-{slot}").exists():
+        signal.signal(signal.SIGTERM, lambda *_: stop(float((orders / f"slow-{slot}").read_text())))
+    train = pathlib.Path(os.environ["ELASTICJOB_TRAIN_DIR"])
+    number = json.loads((train / "round.json").read_text())["number"]
+    dist.init_process_group("gloo")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    step = 0
+    while True:
+        flag = torch.tensor([float((orders / "finish").exists()), 1.0])
+        dist.all_reduce(flag)
+        step += 1
+        if step == 1:
+            print(f"FIRST node={slot} round={number} rank={rank} world={world} sum={flag[1].item():g}", flush=True)
+        if rank == 0:
+            report = {"round": number, "step": step, "samples": step * world, "loss": 1 / step}
+            (train / ".p").write_text(json.dumps(report))
+            (train / ".p").replace(train / "progress.json")
+        if flag[0].item() > 0:
+            break
+        crash = orders / f"crash-{slot}"
+        if crash.exists():
+            crash.unlink()
+            sys.exit(3)
+        time.sleep(0.05)
+    late = orders / f"late-{slot}"
+    if late.exists():
+        time.sleep(float(late.read_text()))
+    print(f"DONE node={slot} round={number}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

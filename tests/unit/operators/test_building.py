@@ -1,0 +1,191 @@
+"""The pod of a slot, whole."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.core import building
+from support import operator_builders as build
+
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"team": "vision", "elasticjob.dev/slot": "99"}, "annotations": {"note": "mine"}},
+    "spec": {
+        "containers": [
+            {
+                "name": "trainer",
+                "image": "docker.io/me/train:1",
+                "command": ["torchrun", "train.py"],
+                "env": [{"name": "RANK", "value": "7"}, {"name": "WHERE", "value": "$(PET_RDZV_ENDPOINT)"}],
+                "resources": {"limits": {"nvidia.com/gpu": 1}},
+            },
+            {"name": "side", "image": "docker.io/me/side:1"},
+        ],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+    },
+}
+
+
+def made(template: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Slot 1's third pod of a job with this template."""
+    job = build.a_job(template=template, **fields)
+    return building.pod(job, build.a_spec(template=template, **fields), 1, 2)
+
+
+def test_the_whole_pod() -> None:
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+    assert made(TEMPLATE, minNodes=2, maxNodes=4, nprocPerNode="gpu") == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "digits-1-2",
+            "namespace": "default",
+            "labels": {
+                "team": "vision",
+                "app.kubernetes.io/managed-by": "elasticjob",
+                "elasticjob.dev/job-name": "digits",
+                "elasticjob.dev/slot": "1",
+            },
+            "annotations": {"note": "mine", "elasticjob.dev/template": building.digest(TEMPLATE)},
+            "ownerReferences": [
+                {
+                    "apiVersion": "elasticjob.dev/v1alpha1",
+                    "kind": "ElasticJob",
+                    "name": "digits",
+                    "uid": build.UID,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "containers": [
+                {
+                    "name": "trainer",
+                    "image": "docker.io/me/train:1",
+                    "command": ["torchrun", "train.py"],
+                    "env": [
+                        {"name": "PET_RDZV_BACKEND", "value": "kubernetes"},
+                        {"name": "PET_RDZV_ENDPOINT", "value": "default/digits"},
+                        {"name": "PET_RDZV_ID", "value": build.UID},
+                        {"name": "PET_NNODES", "value": "2:4"},
+                        {"name": "PET_NPROC_PER_NODE", "value": "gpu"},
+                        {"name": "PET_MAX_RESTARTS", "value": "1000000"},
+                        {"name": "ELASTICJOB_SLOT", "value": "1"},
+                        {"name": "ELASTICJOB_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+                        {"name": "ELASTICJOB_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                        {"name": "WHERE", "value": "$(PET_RDZV_ENDPOINT)"},
+                    ],
+                    "resources": {"limits": {"nvidia.com/gpu": 1}},
+                    "volumeMounts": [
+                        {"name": "elasticjob-shm", "mountPath": "/dev/shm"},
+                        {
+                            "name": "elasticjob-token",
+                            "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+                            "readOnly": True,
+                        },
+                    ],
+                    "securityContext": context,
+                },
+                {"name": "side", "image": "docker.io/me/side:1", "securityContext": context},
+            ],
+            "volumes": [
+                {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+                {"name": "elasticjob-shm", "emptyDir": {"medium": "Memory"}},
+                {
+                    "name": "elasticjob-token",
+                    "projected": {
+                        "sources": [
+                            {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
+                            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                            {
+                                "downwardAPI": {
+                                    "items": [
+                                        {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}},
+                                    ]
+                                }
+                            },
+                        ]
+                    },
+                },
+            ],
+            "serviceAccountName": "digits-worker",
+            "automountServiceAccountToken": False,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 60,
+            "enableServiceLinks": False,
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        },
+    }
+
+
+def test_the_template_itself_is_left_alone() -> None:
+    before = copy.deepcopy(TEMPLATE)
+
+    made(TEMPLATE)
+
+    assert before == TEMPLATE
+
+
+def test_the_container_named_trainer_trains_wherever_it_stands() -> None:
+    template = copy.deepcopy(TEMPLATE)
+    template["spec"]["containers"].reverse()
+
+    side, trainer = made(template)["spec"]["containers"]
+
+    assert "env" not in side
+    assert trainer["env"][0] == {"name": "PET_RDZV_BACKEND", "value": "kubernetes"}
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "kept"),
+    [
+        ("spec", {"terminationGracePeriodSeconds": 5}, {"terminationGracePeriodSeconds": 5}),
+        ("spec", {"securityContext": {"runAsUser": 7}}, None),
+        ("container", {"securityContext": {"privileged": True}}, {"securityContext": {"privileged": True}}),
+        ("container", {"volumeMounts": [{"name": "data", "mountPath": "/dev/shm"}]}, None),
+    ],
+)
+def test_what_the_user_has_set_stays(where: str, what: dict[str, Any], kept: dict[str, Any] | None) -> None:
+    template = copy.deepcopy(build.TEMPLATE)
+    (template["spec"] if where == "spec" else template["spec"]["containers"][0]).update(what)
+
+    pod = made(template)["spec"]
+
+    place = pod if where == "spec" else pod["containers"][0]
+    if kept is not None:
+        assert {key: place[key] for key in kept} == kept
+    elif where == "spec":
+        assert place["securityContext"]["runAsUser"] == 7
+        assert place["securityContext"]["runAsNonRoot"] is True
+    else:
+        assert [m["name"] for m in place["volumeMounts"] if m["mountPath"] == "/dev/shm"] == ["data"]
+
+
+def test_who_asks_for_root_is_not_forbidden_it_here() -> None:
+    template = copy.deepcopy(build.TEMPLATE)
+    template["spec"]["containers"][0]["securityContext"] = {"runAsUser": 0}
+
+    assert "runAsNonRoot" not in made(template)["spec"]["securityContext"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("PET_RDZV_BACKEND", True),
+        ("WORLD_SIZE", True),
+        ("MASTER_ADDR", True),
+        ("ELASTICJOB_SLOT", True),
+        ("TORCHELASTIC_RUN_ID", True),
+        ("PET_LOG_DIR", False),
+        ("NCCL_DEBUG", False),
+    ],
+)
+def test_only_what_would_contradict_the_rendezvous_is_overridden(name: str, *, ours: bool) -> None:
+    template = copy.deepcopy(build.TEMPLATE)
+    template["spec"]["containers"][0]["env"] = [{"name": name, "value": "x"}]
+
+    values = [e["value"] for e in made(template)["spec"]["containers"][0]["env"] if e["name"] == name and "value" in e]
+
+    assert building.overridden(build.a_spec(template=template)) == ((name,) if ours else ())
+    assert (values == ["x"]) is not ours

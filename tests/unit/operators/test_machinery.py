@@ -1,0 +1,362 @@
+"""The parts between watches and decisions: queue, news, pace, election, errors, watchdog."""
+
+import asyncio
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.api import job as jobs
+from elasticjob_operator.core.actions import Create, DeletePod, Problem, ReleaseLease, WriteRound
+from elasticjob_operator.kube import electing, errors, noticing, queue, watchdog
+from elasticjob_operator.kube.applying import Applier
+from elasticjob_operator.kube.pacing import Pace
+from support import operator_builders as build
+
+KEY = queue.Key("default", "digits")
+OTHER = queue.Key("default", "other")
+
+
+class FakeClient:
+    """Objects in a dictionary; what is in *refuse* is raised instead of created."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        self.refuse: dict[str, errors.ApiError] = {}
+        self.calls: list[str] = []
+        self.down = False
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
+        self._answer("get", kind, name)
+        return copy.deepcopy(self.objects.get((kind, name)))
+
+    async def create(self, kind: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        name = manifest["metadata"]["name"]
+        self._answer("create", kind, name)
+        if kind in self.refuse:
+            raise self.refuse[kind]
+        if (kind, name) in self.objects:
+            raise errors.ConflictError(409, "exists")
+        return self._put(kind, dict(manifest))
+
+    async def replace(self, kind: str, manifest: Mapping[str, Any], *, sub: str = "") -> dict[str, Any]:
+        name = manifest["metadata"]["name"]
+        self._answer("replace", kind, name)
+        if self.objects[kind, name]["metadata"]["resourceVersion"] != manifest["metadata"]["resourceVersion"]:
+            raise errors.ConflictError(409, "changed")
+        return self._put(kind, dict(manifest))
+
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str) -> None:
+        self._answer("delete", kind, name)
+        self.objects.pop((kind, name), None)
+
+    def _answer(self, verb: str, kind: str, name: str) -> None:
+        self.calls.append(f"{verb} {kind} {name}")
+        if self.down:
+            raise errors.UnavailableError(0, "no answer")
+
+    def _put(self, kind: str, item: dict[str, Any]) -> dict[str, Any]:
+        version = int(item["metadata"].get("resourceVersion", 0)) + 1
+        item["metadata"] = {**item["metadata"], "resourceVersion": str(version)}
+        self.objects[kind, item["metadata"]["name"]] = item
+        return item
+
+
+# The queue
+
+
+async def test_what_is_added_often_is_looked_at_once() -> None:
+    waiting = queue.Queue()
+    for _ in range(5):
+        waiting.add(KEY)
+    waiting.add(OTHER)
+
+    first, second = await waiting.get(), await waiting.get()
+
+    assert {first, second} == {KEY, OTHER}
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(waiting.get(), 0.2)
+
+
+async def test_what_is_added_while_it_is_worked_on_is_looked_at_again_afterwards() -> None:
+    waiting = queue.Queue()
+    waiting.add(KEY)
+    key = await waiting.get()
+    waiting.add(KEY)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(waiting.get(), 0.3)
+
+    waiting.done(key)
+
+    assert await asyncio.wait_for(waiting.get(), 1) == KEY
+
+
+async def test_the_sooner_wish_counts() -> None:
+    waiting = queue.Queue()
+    waiting.add(KEY, 60)
+    waiting.add(KEY, 0.05)
+    waiting.add(KEY, 30)
+
+    assert await asyncio.wait_for(waiting.get(), 1) == KEY
+
+
+async def test_failures_put_off_one_key_ever_longer_and_success_forgives_them() -> None:
+    waiting = queue.Queue()
+    delays = [waiting.retry(KEY) for _ in range(20)]
+    waiting.forgive(KEY)
+
+    assert all(
+        0.5 * most <= delay <= most for delay, most in zip(delays, [0.1 * 2**n for n in range(11)], strict=False)
+    )
+    assert max(delays) <= 300
+    assert waiting.retry(KEY) <= 0.1
+    assert waiting.retry(OTHER, least=7) >= 7
+
+
+# What is news
+
+
+def told(*events: tuple[str, dict[str, Any]]) -> list[float]:
+    """After how long the job is looked at, for each event that asks for it."""
+    asked: list[float] = []
+
+    class Asked(queue.Queue):
+        def add(self, key: queue.Key, after: float = 0.0) -> None:
+            assert key == KEY
+            asked.append(after)
+
+    notice = noticing.Notice(Asked())
+    for kind, item in events:
+        notice.event(kind, {"type": item.pop("type", "MODIFIED"), "object": item})
+    return asked
+
+
+def item(**fields: Any) -> dict[str, Any]:
+    """An object of the job."""
+    meta = {"namespace": "default", "name": "digits-0", "uid": "u", "labels": {"elasticjob.dev/job-name": "digits"}}
+    return {"metadata": {**meta, **fields.pop("meta", {})}, **fields}
+
+
+def lease_item(**annotations: str) -> dict[str, Any]:
+    """A held Lease."""
+    found = {f"elasticjob.dev/{key}": value for key, value in annotations.items()}
+    return item(meta={"annotations": found}, spec={"holderIdentity": "pod/0123abcd", "renewTime": "now"})
+
+
+def progress(step: int, number: int = 1) -> str:
+    return json.dumps({"round": number, "step": step, "samples": 1, "loss": None})
+
+
+async def test_a_renewed_lease_is_no_news() -> None:
+    assert told(("Lease", lease_item(arrived="1")), ("Lease", lease_item(arrived="1"))) == [0]
+
+
+async def test_an_arrival_is_news_at_once_and_progress_later() -> None:
+    events = [
+        ("Lease", lease_item(arrived="1")),
+        ("Lease", lease_item(arrived="2")),
+        ("Lease", lease_item(arrived="2", progress=progress(1))),
+        ("Lease", lease_item(arrived="2", progress=progress(9))),
+        ("Lease", lease_item(arrived="2", progress=progress(1, 2))),
+    ]
+
+    assert told(*events) == [0, 0, 0, noticing.PROGRESS_SECONDS, 0]
+
+
+async def test_a_status_that_we_wrote_ourselves_is_no_news() -> None:
+    one = item(meta={"name": "digits", "generation": 1})
+    two = item(meta={"name": "digits", "generation": 1, "resourceVersion": "2"}, status={"state": "Running"})
+    three = item(meta={"name": "digits", "generation": 2})
+
+    assert told(("ElasticJob", one), ("ElasticJob", two), ("ElasticJob", three)) == [0, 0]
+
+
+async def test_a_pod_is_news_when_its_state_changes_or_it_is_gone() -> None:
+    events = [
+        ("Pod", item(status={"phase": "Pending"})),
+        ("Pod", item(status={"phase": "Pending"}, meta={"resourceVersion": "2"})),
+        ("Pod", item(status={"phase": "Running"})),
+        ("Pod", item(status={"phase": "Running"}, meta={"deletionTimestamp": "now"})),
+        ("Pod", item(type="DELETED", status={"phase": "Running"})),
+    ]
+
+    assert told(*events) == [0, 0, 0, 0]
+
+
+async def test_what_belongs_to_no_job_is_ignored() -> None:
+    assert told(("Lease", item(meta={"labels": {}}, spec={}))) == []
+
+
+async def test_changes_that_the_watch_did_not_tell_of_are_found() -> None:
+    notice = noticing.Notice(queue.Queue())
+    notice.event("ElasticJob", {"type": "ADDED", "object": item(meta={"name": "digits", "generation": 2})})
+
+    assert notice.missed({"u": 2}) == set()
+    assert notice.missed({"u": 3, "v": 1}) == {"u", "v"}
+
+
+# The pace
+
+
+async def test_pods_are_made_at_the_clusters_pace_after_a_first_burst() -> None:
+    pace, loop = Pace(50), asyncio.get_running_loop()
+    began = loop.time()
+
+    await asyncio.gather(*(pace.turn() for _ in range(70)))
+
+    assert 0.3 <= loop.time() - began < 2
+
+
+# The election
+
+
+async def test_one_leads_and_the_other_waits_until_it_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(electing, "RENEW_SECONDS", 0.05)
+    client: Any = FakeClient()
+    first = electing.Elector(client, namespace="system", identity="first")
+    second = electing.Elector(client, namespace="system", identity="second")
+    await first.acquire()
+    waiting = asyncio.create_task(second.acquire())
+    await asyncio.sleep(0.3)
+    assert not second.leads
+
+    await first.release()
+    await asyncio.wait_for(waiting, 2)
+
+    spec = client.objects["Lease", electing.NAME]["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("second", 2)
+
+
+async def test_a_lease_that_stands_still_is_taken_over_and_its_holder_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(electing, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(electing, "HELD_SECONDS", 0.3)
+    client: Any = FakeClient()
+    first = electing.Elector(client, namespace="system", identity="first")
+    second = electing.Elector(client, namespace="system", identity="second")
+    await first.acquire()
+
+    await asyncio.wait_for(second.acquire(), 3)
+    await asyncio.wait_for(first.keep(), 3)
+
+    assert second.leads
+    assert not first.leads
+
+
+async def test_who_cannot_renew_gives_up_before_another_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(electing, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(electing, "GIVE_UP_SECONDS", 0.3)
+    client: Any = FakeClient()
+    leader = electing.Elector(client, namespace="system", identity="first")
+    await leader.acquire()
+    client.down = True
+
+    await asyncio.wait_for(leader.keep(), 3)
+
+    assert not leader.leads
+    assert electing.GIVE_UP_SECONDS < electing.HELD_SECONDS
+
+
+# Carrying out
+
+
+def a_pod_manifest(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}}
+
+
+async def applied(client: Any, *todo: Any, job: jobs.Job | None = None) -> tuple[Problem, ...]:
+    return await Applier(client, Pace(1000)).apply(job or build.a_job(), todo)
+
+
+async def test_a_template_that_is_refused_is_refused_once() -> None:
+    client: Any = FakeClient()
+    client.refuse["Pod"] = errors.RefusedError(422, "image: Required value")
+
+    problems = await applied(client, *(Create("Pod", a_pod_manifest(f"digits-{n}-0")) for n in range(20)))
+
+    assert problems == (Problem("TemplateInvalid", "image: Required value"),)
+    assert len(client.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("pods is forbidden: exceeded quota: gpus, requested: 1", "QuotaExceeded"),
+        ('violates PodSecurity "restricted"', "PodForbidden"),
+    ],
+)
+async def test_what_only_a_person_can_change_is_a_problem(message: str, reason: str) -> None:
+    client: Any = FakeClient()
+    client.refuse["Pod"] = errors.ForbiddenError(403, message)
+
+    assert await applied(client, Create("Pod", a_pod_manifest("digits-0-0"))) == (Problem(reason, message),)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_an_object_that_is_there_already_is_ours_or_a_problem(*, ours: bool) -> None:
+    client: Any = FakeClient()
+    owners = [{"uid": build.UID if ours else "another"}]
+    await client.create("Pod", {"metadata": {"name": "digits-0-0", "namespace": "default", "ownerReferences": owners}})
+
+    problems = await applied(client, Create("Pod", a_pod_manifest("digits-0-0")))
+
+    assert [p.reason for p in problems] == ([] if ours else ["NameTaken"])
+
+
+async def test_a_round_that_has_changed_since_it_was_read_ends_the_reconcile() -> None:
+    client: Any = FakeClient()
+    await applied(client, WriteRound(build.a_round(), ""))
+    await applied(client, WriteRound(build.a_round(), "1"))
+
+    with pytest.raises(errors.ConflictError):
+        await applied(client, WriteRound(build.a_round(), "1"), DeletePod("digits-0-0", "u", "why"))
+
+    assert "delete Pod digits-0-0" not in client.calls
+
+
+async def test_a_lease_that_has_a_new_holder_is_not_freed() -> None:
+    client: Any = FakeClient()
+    meta = {"name": "digits-0", "namespace": "default", "annotations": {"elasticjob.dev/seen": "4", "mine": "stays"}}
+    await client.create("Lease", {"metadata": meta, "spec": {"holderIdentity": "pod-0-0/ffffffff"}})
+
+    await applied(client, ReleaseLease(build.held(0)))
+    assert client.objects["Lease", "digits-0"]["spec"]["holderIdentity"] == "pod-0-0/ffffffff"
+    await applied(client, ReleaseLease(build.held(0, arrived=4).__class__(0, pod="pod-0-0", nonce="ffffffff", seen=4)))
+
+    freed = client.objects["Lease", "digits-0"]
+    assert freed["spec"]["holderIdentity"] == ""
+    assert freed["metadata"]["annotations"] == {"elasticjob.dev/seen": "4", "mine": "stays"}
+
+
+# Errors, and watches that are gone
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (404, b'{"message": "no"}', errors.NotFoundError),
+        (409, b'{"message": "no"}', errors.ConflictError),
+        (422, b'{"message": "no"}', errors.RefusedError),
+        (403, b'{"message": "no"}', errors.ForbiddenError),
+        (403, b'{"message": "no", "details": {"causes": [{"reason": "NamespaceTerminating"}]}}', errors.EndingError),
+        (429, b"slow down", errors.UnavailableError),
+        (503, b"<html>proxy</html>", errors.UnavailableError),
+        (401, b"", errors.ApiError),
+        (500, b"[1]", errors.UnavailableError),
+    ],
+)
+def test_each_answer_is_an_error_of_its_own(status: int, body: bytes, kind: type[errors.ApiError]) -> None:
+    found = errors.from_response(status, body, "3")
+
+    assert type(found) is kind
+    assert found.retry_after == 3
+
+
+async def test_a_watch_that_nobody_watches_is_missed() -> None:
+    tasks = [asyncio.create_task(asyncio.sleep(5), name=f"watcher for {kind}.v1@None") for kind in watchdog.WATCHES[1:]]
+    await asyncio.sleep(0)
+
+    assert watchdog.missing() == ("elasticjobs",)
+    for task in tasks:
+        task.cancel()

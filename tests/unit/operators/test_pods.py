@@ -1,0 +1,91 @@
+"""A pod as the API has it, reduced to what decisions need."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.core import pods
+
+
+def parsed(status: dict[str, Any], **meta: Any) -> pods.Pod:
+    """A pod with this status."""
+    found = pods.parse(
+        "digits",
+        {
+            "metadata": {"name": "digits-1-2", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", **meta},
+            "spec": {"containers": [{"name": "side"}, {"name": "trainer"}]},
+            "status": status,
+        },
+    )
+    assert found is not None
+    return found
+
+
+def ended(name: str, code: int, **fields: Any) -> dict[str, Any]:
+    """A container that has ended."""
+    return {"name": name, "state": {"terminated": {"exitCode": code, "reason": "Error", **fields}}}
+
+
+def test_place_and_state() -> None:
+    running = {"name": "trainer", "state": {"running": {"startedAt": "now"}}}
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [running]}
+
+    pod = parsed(status)
+
+    assert (pod.slot, pod.number, pod.live, pod.ready, pod.started, pod.terminal) == (1, 2, True, True, True, False)
+
+
+def test_a_pod_of_which_nothing_is_known_is_pending() -> None:
+    pod = parsed({})
+
+    assert (pod.phase, pod.live, pod.started) == ("Pending", True, False)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code", "message"),
+    [
+        ({"containerStatuses": [ended("side", 9), ended("trainer", 3, message="no data")]}, 3, "no data"),
+        ({"containerStatuses": [ended("trainer", 137, reason="OOMKilled")]}, 137, "OOMKilled"),
+        ({"containerStatuses": [ended("trainer", 1)]}, 1, ""),
+        ({"initContainerStatuses": [ended("fetch", 7)]}, 7, ""),
+        ({"message": "The node was low on resource: memory."}, None, "The node was low on resource: memory."),
+    ],
+)
+def test_why_it_has_failed(statuses: dict[str, Any], code: int | None, message: str) -> None:
+    pod = parsed({"phase": "Failed", **statuses})
+
+    assert (pod.terminal, pod.live, pod.exit_code, pod.message) == (True, False, code, message)
+
+
+@pytest.mark.parametrize(
+    ("status", "disrupted"),
+    [
+        ({"phase": "Failed"}, False),
+        ({"phase": "Failed", "reason": "Evicted"}, True),
+        ({"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}]}, True),
+    ],
+)
+def test_whether_the_cluster_did_it(status: dict[str, Any], *, disrupted: bool) -> None:
+    assert parsed(status).disrupted is disrupted
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}, "Unschedulable"),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}, "ImagePullBackOff"),
+        ({"initContainerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]}, "ErrImagePull"),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
+    ],
+)
+def test_what_keeps_it_from_starting(status: dict[str, Any], trouble: str) -> None:
+    assert parsed(status).trouble == trouble
+
+
+def test_a_name_that_we_did_not_give_is_none_of_ours() -> None:
+    assert pods.parse("digits", {"metadata": {"name": "digits-one", "uid": "u"}}) is None
+
+
+@pytest.mark.parametrize(("names", "place"), [(["a"], 0), (["a", "trainer"], 1), (["a", "b"], 0)])
+def test_which_container_trains(names: list[str], place: int) -> None:
+    assert pods.trainer([{"name": name} for name in names]) == place

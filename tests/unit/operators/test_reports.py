@@ -1,0 +1,281 @@
+"""What is counted, and what is told of it: counters, conditions, events."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.api import conditions, status
+from elasticjob_operator.core import counting, deciding
+from elasticjob_operator.core.actions import Decision, Problem
+from elasticjob_operator.core.observed import Observed, Round
+from elasticjob_rendezvous.round.lease import Failure, Progress, SlotLease
+from elasticjob_rendezvous.round.record import Phase, Reason, Result
+from support import operator_builders as build
+from support.operator_builders import NOW, a_job, a_pod, a_round, held, known_of, running, seen
+
+
+def counted(read: Observed) -> counting.Counters:
+    """The counters."""
+    record = read.round.record
+    assert record is not None
+    return counting.count(read, record, NOW)
+
+
+# What is counted
+
+
+@pytest.mark.parametrize(
+    ("pod", "failed", "lost"),
+    [
+        (a_pod(1), 0, 0),
+        (a_pod(1, phase="Failed", exit_code=1), 1, 0),
+        (a_pod(1, phase="Failed", deleting=True), 0, 1),
+        (a_pod(1, phase="Failed", disrupted=True), 0, 1),
+        (a_pod(1, deleting=True), 0, 1),
+        (a_pod(1, deleting=True, started=False), 0, 0),
+        (a_pod(3, phase="Failed"), 0, 0),
+        (a_pod(3, deleting=True), 0, 0),
+        (a_pod(1, phase="Succeeded"), 0, 0),
+        (None, 0, 1),
+    ],
+)
+def test_failures_are_what_pods_did_themselves_and_disruptions_what_was_done_to_them(
+    pod: Any, failed: int, lost: int
+) -> None:
+    pods = [a_pod(0), *([pod] if pod else [])]
+    if pod and pod.slot == 3:
+        pods.append(a_pod(1))
+
+    found = counted(running(having=pods))
+
+    assert (found.failed_pods, found.disruptions) == (failed, lost)
+
+
+def test_nothing_is_counted_twice() -> None:
+    known = known_of(a_round(), counted=(build.uid(1),), failed_pods=1)
+
+    found = counted(running(job=a_job(nodes=2, known=known), having=[a_pod(0), a_pod(1, phase="Failed")]))
+
+    assert (found.failed_pods, found.failed, found.counted) == (1, (), (build.uid(1),))
+
+
+def test_what_nothing_names_any_more_is_forgotten() -> None:
+    known = known_of(a_round(), counted=("gone", build.uid(1)))
+
+    assert counted(running(job=a_job(nodes=2, known=known))).counted == (build.uid(1),)
+
+
+def test_a_pod_that_ends_without_ever_joining_counts_as_failed() -> None:
+    found = counted(
+        running(leases=[held(0), SlotLease(1)], having=[a_pod(0), a_pod(1, phase="Succeeded", exit_code=0)])
+    )
+
+    assert found.failed_pods == 1
+    assert found.last_failure is not None
+    assert "torchrun" in found.last_failure.message
+
+
+def test_a_finish_is_neither_a_failure_nor_a_loss() -> None:
+    leases = [held(0), held(1, finished=1)]
+
+    for pods in ([a_pod(0)], [a_pod(0), a_pod(1, phase="Failed")], [a_pod(0), a_pod(1, deleting=True)]):
+        found = counted(running(leases=leases, having=pods))
+        assert (found.failed_pods, found.disruptions) == (0, 0)
+
+
+def test_nothing_counts_when_the_job_is_over() -> None:
+    found = counted(running(record=a_round(Phase.CLOSED), having=[a_pod(0, phase="Failed"), a_pod(1, deleting=True)]))
+
+    assert (found.failed_pods, found.disruptions) == (0, 0)
+
+
+def test_the_worker_failure_that_a_round_counts_is_told_from_its_lease() -> None:
+    leases = [held(0, failure=Failure(3, 143, "stopped")), held(1, failure=Failure(4, 1, "CUDA out of memory"))]
+
+    found = counted(running(record=a_round(failures=1), leases=leases))
+
+    assert found.failures == 1
+    assert found.last_failure == status.Failure(1, 1, "CUDA out of memory", NOW)
+
+
+# What is said
+
+
+def decided(read: Observed, *problems: Problem) -> Decision:
+    """The whole decision."""
+    return deciding.decide(read, NOW, problems)
+
+
+def said(read: Observed, kind: str, *problems: Problem) -> tuple[bool, str, str]:
+    """One condition."""
+    found = conditions.find(decided(read, *problems).status.conditions, kind)
+    assert found is not None
+    return found.holds, found.reason, found.message
+
+
+def test_a_running_job_says_so_and_nothing_else() -> None:
+    new = decided(running()).status
+
+    assert (new.state, new.reason, new.nodes, new.wanted) == ("Running", "Started", 2, 2)
+    assert {c.type: c.holds for c in new.conditions} == {
+        "Running": True,
+        "PodsReady": True,
+        "Resizing": False,
+        "Succeeded": False,
+        "Failed": False,
+    }
+    assert all(c.generation == 1 and c.since == NOW and c.reason for c in new.conditions)
+
+
+def test_a_condition_keeps_the_time_of_its_last_change() -> None:
+    first = decided(running())
+    read = running(job=a_job(nodes=2, known=first.status))
+
+    later = deciding.decide(read, NOW + 100).status
+
+    assert later == first.status
+
+
+@pytest.mark.parametrize(
+    ("pods", "reason", "message"),
+    [
+        ([], "PodsPending", "0 of 2 pods are ready"),
+        ([a_pod(0), a_pod(1, ready=False)], "PodsPending", "1 of 2 pods are ready"),
+        (
+            [a_pod(0), a_pod(1, ready=False, trouble="Unschedulable", message="0/3 nodes have a GPU")],
+            "Unschedulable",
+            "digits-1-0: 0/3 nodes have a GPU",
+        ),
+    ],
+)
+def test_missing_pods_are_explained(pods: list[Any], reason: str, message: str) -> None:
+    holds, found, text = said(running(having=pods, record=a_round(Phase.OPEN, 1)), "PodsReady")
+
+    assert (holds, found) == (False, reason)
+    assert message in text
+
+
+def test_what_the_api_server_refuses_is_told_word_for_word_and_once() -> None:
+    refused = Problem("TemplateInvalid", "spec.containers[0].image: Required value")
+    read = running(having=[a_pod(0)])
+
+    first = decided(read, refused)
+    again = decided(running(having=[a_pod(0)], job=a_job(nodes=2, known=first.status)), refused)
+
+    assert said(read, "PodsReady", refused) == (False, "TemplateInvalid", refused.message)
+    assert [e.reason for e in first.events if e.reason == "TemplateInvalid"] == ["TemplateInvalid"]
+    assert not again.events
+
+
+def test_a_resize_says_what_it_waits_for() -> None:
+    job = a_job(nodes=3, known=known_of(a_round()))
+
+    holds, reason, message = said(running(job=job), "Resizing")
+
+    assert (holds, reason) == (True, "WaitingForNewcomers")
+    assert message == "from 2 to 3 nodes; training goes on until nodes 2 are ready"
+
+
+def test_the_end_is_told_when_the_last_pod_has_ended() -> None:
+    record = a_round(Phase.CLOSED)
+    going = decided(running(record=record)).status
+    gone = decided(running(record=record, having=[a_pod(0, phase="Succeeded"), a_pod(1, phase="Succeeded")])).status
+
+    assert (going.state, going.finished, going.completion_time, going.result) == ("Finishing", False, None, "Succeeded")
+    assert (gone.state, gone.finished, gone.completion_time) == ("Succeeded", True, NOW)
+
+
+def test_a_failed_job_says_why() -> None:
+    record = a_round(Phase.CLOSED, failures=11, result=Result.FAILED)
+    last = status.Failure(1, 9, "CUDA out of memory", NOW)
+    job = a_job(nodes=2, known=known_of(record, failures=11, last_failure=last))
+
+    new = decided(running(record=record, job=job, having=[])).status
+
+    assert (new.state, new.reason) == ("Failed", "TooManyFailures")
+    found = conditions.find(new.conditions, "Failed")
+    assert found is not None
+    assert "maxFailures is 10" in found.message
+    assert "CUDA out of memory" in found.message
+
+
+@pytest.mark.parametrize(
+    ("record", "reasons"),
+    [
+        (a_round(Phase.OPEN, 2, reason=Reason.POD_LOST, absent=frozenset({1})), ["RoundOpened"]),
+        (a_round(Phase.SEALED, 2, reason=Reason.POD_LOST), ["RoundSealed"]),
+        (
+            a_round(Phase.OPEN, 9, sealed=0, members=(), store="", reason=Reason.STATE_LOST),
+            ["StateLost", "RoundOpened"],
+        ),
+        (a_round(Phase.SEALED, 1), []),
+    ],
+)
+def test_each_round_is_told_once(record: Any, reasons: list[str]) -> None:
+    job = a_job(nodes=2, known=known_of(a_round()))
+    read = running(record=record, job=job, leases=[held(slot, arrived=record.number) for slot in (0, 1)])
+
+    first = decided(read)
+
+    assert [e.reason for e in first.events] == reasons
+    assert not decided(dataclasses.replace(read, job=a_job(nodes=2, known=first.status))).events
+
+
+def test_an_unreadable_round_is_told_and_replaced() -> None:
+    read = dataclasses.replace(
+        running(job=a_job(nodes=2, known=known_of(a_round()))), round=Round(version="7", error="not JSON")
+    )
+
+    decision = decided(read)
+
+    assert [e.reason for e in decision.events if e.warning][:1] == ["RoundUnreadable"]
+    assert decision.status.round == 2
+
+
+def test_progress_is_that_of_the_newest_round() -> None:
+    leases = [held(0, progress=Progress(1, 900, 9000, 0.1)), held(1, progress=Progress(2, 500, 5000, 0.2))]
+
+    assert decided(running(leases=leases)).status.progress == Progress(2, 500, 5000, 0.2)
+
+
+def test_a_job_that_is_being_deleted_or_is_over_is_left_alone() -> None:
+    over = known_of(a_round(), conditions=(conditions.Condition("Succeeded", holds=True, reason="AllFinished"),))
+
+    assert not decided(seen(a_round(), job=a_job(deleting=True))).actions
+    assert not decided(seen(None, job=a_job(known=over))).actions
+
+
+def test_a_spec_that_cannot_be_understood_is_told_and_nothing_is_touched() -> None:
+    job = dataclasses.replace(a_job(), spec="spec.maxNodes must be a whole number from 1, not 'x'")
+
+    decision = decided(seen(None, job=job))
+
+    assert not decision.actions
+    assert (decision.status.state, decision.status.reason) == ("Invalid", "InvalidSpec")
+    assert "spec.maxNodes" in decision.events[0].message
+
+
+# As it is written
+
+
+def test_a_status_that_is_written_and_read_is_the_same() -> None:
+    leases = [held(0, progress=Progress(1, 5, 50, None)), held(1)]
+    rich = dataclasses.replace(
+        decided(running(leases=leases, having=[a_pod(0), a_pod(1, phase="Failed", exit_code=2)])).status,
+        last_resize=status.Resize(NOW, 1, 2, end=NOW + 1),
+        waiting_since=NOW,
+        notice_time=NOW,
+        completion_time=NOW,
+        result="Failed",
+    )
+
+    assert status.parse(status.dump(rich)) == rich
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, {}, {"round": "x", "conditions": None, "lastResize": {"from": 1}, "progress": 7, "roundTime": "soon"}],
+)
+def test_a_status_that_cannot_be_read_counts_as_none(data: Any) -> None:
+    assert status.parse(data) == status.Status()

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticjob_rendezvous.round import record, slots
+from elasticjob_rendezvous.round.record import Member, Notice, Phase, Reason, Record, RecordError, Result
+
+SEALED = Record(
+    job="0f2e",
+    number=4,
+    phase=Phase.SEALED,
+    reason=Reason.POD_LOST,
+    plan=frozenset({0, 1, 2}),
+    absent=frozenset({1}),
+    sealed=4,
+    members=(Member(0, "77aa01bc"), Member(2, "00c0ffee")),
+    store="10.244.1.5:39201",
+    failures=2,
+    notice=Notice("n1", 30),
+    writer="77aa01bc.12",
+)
+
+
+def changed(**fields: Any) -> str:
+    return json.dumps({**json.loads(record.dump(SEALED)), **fields})
+
+
+def test_text_is_one_line_that_reads_back() -> None:
+    text = record.dump(SEALED)
+    assert "\n" not in text
+    assert record.parse(text) == SEALED
+
+
+def test_text_is_the_documented_one() -> None:
+    assert json.loads(record.dump(SEALED)) == {
+        "version": 1,
+        "job": "0f2e",
+        "number": 4,
+        "phase": "Sealed",
+        "reason": "PodLost",
+        "plan": "0-2",
+        "absent": "1",
+        "suspects": [],
+        "sealed": 4,
+        "members": ["0:77aa01bc", "2:00c0ffee"],
+        "store": "10.244.1.5:39201",
+        "failures": 2,
+        "notice": {"id": "n1", "graceSeconds": 30},
+        "result": "",
+        "writer": "77aa01bc.12",
+    }
+
+
+def test_thousand_members_fit() -> None:
+    members = tuple(Member(slot, f"{slot:08x}") for slot in range(slots.MAX_SLOTS))
+    text = record.dump(dataclasses.replace(SEALED, plan=frozenset(range(slots.MAX_SLOTS)), members=members))
+    assert len(text) < 20 * slots.MAX_SLOTS
+    assert record.parse(text).members == members
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "}{",
+        "null",
+        "[]",
+        "1",
+        "cos\nsystem\n(S'touch /tmp/x'\ntR.",
+        "[" * 100_000,
+        " " * (record.MAX_BYTES + 1),
+        changed(version=2),
+        changed(number=0),
+        changed(number="4"),
+        changed(number=True),
+        changed(phase="Sleeping"),
+        changed(reason="Because"),
+        changed(plan="0-"),
+        changed(absent="7"),
+        changed(suspects=["nobody"]),
+        changed(sealed=5),
+        changed(members=["0:77aa01bc", "0:00c0ffee"]),
+        changed(members=["0:77aa01bc", "1:77aa01bc"]),
+        changed(members=["9999:77aa01bc"]),
+        changed(members=[]),
+        changed(store=""),
+        changed(store="; rm -rf /"),
+        changed(notice="soon"),
+        changed(result="Succeeded"),
+        changed(phase="Open"),
+        changed(phase="Closed"),
+    ],
+)
+def test_what_is_not_a_record_is_an_error_and_never_an_empty_one(text: str) -> None:
+    with pytest.raises(RecordError):
+        record.parse(text)
+
+
+@given(st.text() | st.dictionaries(st.sampled_from(list(json.loads(record.dump(SEALED)))), st.text()).map(json.dumps))
+def test_no_text_does_anything_but_parse_or_be_refused(text: str) -> None:
+    with pytest.raises(RecordError):
+        record.parse(text)
+
+
+@given(
+    st.sampled_from(list(json.loads(record.dump(SEALED)))), st.none() | st.integers() | st.text() | st.lists(st.text())
+)
+def test_any_field_of_any_kind_is_read_or_refused(field: str, value: object) -> None:
+    try:
+        found = record.parse(changed(**{field: value}))
+    except RecordError:
+        return
+    assert record.parse(record.dump(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"number": 0}, "start at 1"),
+        ({"sealed": 5}, "never ahead"),
+        ({"members": (Member(0, "77aa01bc"), Member(0, "00c0ffee"))}, "one member a slot"),
+        ({"store": ""}, "members and a store"),
+        ({"sealed": 3}, "is the last sealed one"),
+        ({"phase": Phase.OPEN}, "not sealed yet"),
+        ({"result": Result.FAILED}, "with Closed only"),
+        ({"absent": frozenset({9})}, "slots of the plan"),
+    ],
+)
+def test_invariants_are_checked_when_a_record_is_made(fields: dict[str, Any], rule: str) -> None:
+    with pytest.raises(RecordError, match=rule):
+        dataclasses.replace(SEALED, **fields)
