@@ -1,0 +1,239 @@
+"""Phase 6: which cluster nodes. Running pods stay unless their job changes anyway, or packing it earns a change back.
+
+Finds out what counting could not know: pods that do not fit because room is scattered. Such a job is capped, or
+barred when it is its minimum that does not fit, and sizes are chosen again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from elasticjob_operator.autoscaler import board, clearing, nominating
+
+if TYPE_CHECKING:
+    from elasticjob_operator.autoscaler import drafts, settings, snapshot
+
+Places = dict[str, board.Pods]
+"""Pods by job and cluster node."""
+
+
+@dataclasses.dataclass(slots=True)
+class Placed:
+    """The result, and whether choosing sizes again would do better."""
+
+    pods: Places
+    short: bool = False
+    stuck: bool = False
+    """A minimum found no place beside the pods that stay: it may find one if nobody does."""
+
+
+def place(
+    ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings, *, loosened: int = 0
+) -> Placed:
+    """Place what stays, then what changes; then see what is better moved.
+
+    `loosened`: with 1, jobs that have more on stable cluster nodes than they count for do not stay; with 2, only what
+    is held does.
+    """
+    table = board.Board(snap)
+    active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
+    out = Placed({draft.job.name: {} for draft in active})
+    clearer = clearing.Clearing(table, out.pods, rules)
+    changing, staying = [], []
+    for draft in active:
+        if _may_stay(draft, table, loosened) and _stay(draft, table, out, rules):
+            clearer.settle(draft)
+            staying.append(draft)
+        else:
+            changing.append(draft)
+    for draft in sorted(changing, key=_bulky if loosened > 1 else _sensitive):
+        _put(draft, table, out, rules, None if loosened > 1 else clearer)
+    for draft in staying:
+        if not draft.job.held:
+            _pack(draft, table, out, rules)
+    return out
+
+
+def _sensitive(draft: drafts.Draft) -> tuple[float, bool, int]:
+    """Who loses most by being scattered chooses first, then who is there already, then the largest."""
+    curve = draft.curve
+    loss = curve.log(draft.nodes) - curve.log(draft.nodes, scattered=True)
+    return -loss * draft.weight, not draft.job.placement, -draft.nodes * draft.job.accelerators
+
+
+def _may_stay(draft: drafts.Draft, table: board.Board, loosened: int) -> bool:
+    if draft.job.held or not loosened:
+        return True
+    pods = present(draft.job, table)
+    stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
+    return loosened == 1 and stable <= draft.nodes - draft.loose
+
+
+def _bulky(draft: drafts.Draft) -> tuple[int, int]:
+    """The largest pods, then the largest jobs: what packs best from nothing."""
+    return -draft.job.accelerators, -draft.nodes
+
+
+def present(job: snapshot.Job, table: board.Board) -> board.Pods:
+    """Its pods on cluster nodes that are still there."""
+    out: board.Pods = {}
+    for placed in job.placement:
+        if placed.cluster_node in table.nodes and placed.pods > 0:
+            out[placed.cluster_node] = out.get(placed.cluster_node, 0) + placed.pods
+    return out
+
+
+def _stay(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings) -> bool:
+    """Whether exactly its pods remain: same number, room for them, and its minimum not on what may vanish."""
+    job, pods = draft.job, present(draft.job, table)
+    fits = all(table.free[name] >= count * job.accelerators for name, count in pods.items())
+    same = draft.nodes == job.granted == sum(pods.values()) and _firm(draft, pods, table, rules)
+    if not job.held and not (fits and same):
+        return False
+    table.put(pods, job.accelerators)
+    out.pods[job.name] = pods
+    return True
+
+
+def _firm(draft: drafts.Draft, pods: board.Pods, table: board.Board, rules: settings.Settings) -> bool:
+    stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
+    return sum(pods.values()) >= draft.minimum and (rules.volatile_minimum or stable >= draft.minimum)
+
+
+def _put(
+    draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings, clearer: clearing.Clearing | None
+) -> None:
+    """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same.
+
+    Without a clearer nothing running is kept, and what finds no place now finds none.
+    """
+    job = draft.job
+    pods = _best(draft, _kept(draft, table, rules) if clearer else {}, table)
+    found = sum(pods.values())
+    if not _firm(draft, pods, table, rules):
+        out.short, out.stuck = True, True
+        draft.barred = clearer is None
+        pods = {}
+    elif found < draft.nodes:
+        out.short = True
+        draft.cap = max(size for size in draft.sizes if size <= found)
+        pods = _fewer(pods, draft.cap, table)
+    elif clearer and len(pods) > 1 and scattered(draft, pods, table):
+        pods = _gathered(draft, pods, table, out, clearer)
+    draft.nodes = sum(pods.values())
+    table.put(pods, job.accelerators)
+    out.pods[job.name] = pods
+
+
+def _best(draft: drafts.Draft, kept: board.Pods, table: board.Board) -> board.Pods:
+    pods = _added(draft, kept, table)
+    if kept and (len(pods) > 1 or sum(pods.values()) < draft.nodes):
+        return min(pods, _added(draft, {}, table), key=lambda p: (-sum(p.values()), len(p)))
+    return pods
+
+
+def _gathered(
+    draft: drafts.Draft, pods: board.Pods, table: board.Board, out: Placed, clearer: clearing.Clearing
+) -> board.Pods:
+    """On one cluster node that is cleared for it, if that pays; else, next round, a smaller size if that is faster."""
+    better = _tighter(draft, table)
+    reached = max(draft.curve.log(better), draft.curve.log(draft.nodes, scattered=True))
+    if cleared := clearer.clear(draft, draft.curve.log(draft.nodes) - reached):
+        return cleared
+    if better and draft.cap is None:
+        out.short = True
+        draft.cap = better
+    return pods
+
+
+def _kept(draft: drafts.Draft, table: board.Board, rules: settings.Settings) -> board.Pods:
+    """Of its running pods those that remain: surplus ones leave where the job has fewest, volatile and cordoned
+    first.
+    """
+    each = draft.job.accelerators
+    pods = {name: min(count, table.free[name] // each) for name, count in present(draft.job, table).items()}
+    allowed = frozenset.union(*table.hosts(draft.job, draft.kind))
+    pods = {
+        name: count for name, count in pods.items() if count and (name in allowed or not table.nodes[name].schedulable)
+    }
+    if not rules.volatile_minimum:
+        stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
+        loose = max(draft.nodes - max(draft.minimum, stable, draft.nodes - draft.loose), 0)
+        pods = _limited(pods, loose, table)
+    return _fewer(pods, draft.nodes, table)
+
+
+def _limited(pods: board.Pods, loose: int, table: board.Board) -> board.Pods:
+    """At most so many of them on volatile cluster nodes."""
+    firm = {name: count for name, count in pods.items() if not table.nodes[name].volatile}
+    return firm | _fewer({name: count for name, count in pods.items() if name not in firm}, loose, table)
+
+
+def _fewer(pods: board.Pods, wanted: int, table: board.Board) -> board.Pods:
+    out = dict(pods)
+    leaving = sorted(out, key=lambda n: (table.nodes[n].schedulable, not table.nodes[n].volatile, out[n], n))
+    surplus = sum(out.values()) - wanted
+    for name in leaving:
+        gone = max(min(out[name], surplus), 0)
+        out[name] -= gone
+        surplus -= gone
+    return {name: count for name, count in out.items() if count}
+
+
+def _added(draft: drafts.Draft, kept: board.Pods, table: board.Board) -> board.Pods:
+    """`kept` and as many new pods as it wants and room allows: its minimum on stable cluster nodes, the rest on any."""
+    job = draft.job
+    near = [*kept, *present(job, table)]
+    pods = dict(kept)
+    table.put(pods, job.accelerators)
+    for group, wanted in _groups(draft, kept, table):
+        more = table.fill(group, job.accelerators, min(wanted, draft.nodes - sum(pods.values())), near)
+        table.put(more, job.accelerators)
+        for name, count in more.items():
+            pods[name] = pods.get(name, 0) + count
+    table.lift(pods, job.accelerators)
+    return pods
+
+
+def _groups(draft: drafts.Draft, kept: board.Pods, table: board.Board) -> list[tuple[frozenset[str], int]]:
+    """Cluster nodes in the order in which they are filled, and with how many pods at most."""
+    stable, volatile = table.hosts(draft.job, draft.kind)
+    if not volatile:
+        return [(stable, draft.nodes)]
+    firm = draft.nodes - draft.loose - sum(count for name, count in kept.items() if name in stable)
+    return [(stable, max(firm, 0)), (volatile, draft.nodes), (stable, draft.nodes)]
+
+
+def _tighter(draft: drafts.Draft, table: board.Board) -> int:
+    """A smaller size that fits on one cluster node and is faster than its pods scattered; 0 if there is none."""
+    largest = table.largest(draft.job, draft.kind)
+    whole = [size for size in draft.sizes if size <= min(largest, draft.nodes - 1)]
+    best = max(whole, key=draft.curve.log, default=0)
+    pinned = draft.job.pinned is not None
+    return best if not pinned and draft.curve.log(best) >= draft.curve.log(draft.nodes, scattered=True) else 0
+
+
+def scattered(draft: drafts.Draft, pods: board.Pods, table: board.Board) -> bool:
+    """Whether they are on more cluster nodes than the largest ones would need."""
+    need, fewest = sum(pods.values()), 0
+    for size in table.capacities(draft.job, draft.kind):
+        if need <= 0 or not size:
+            break
+        need -= size
+        fewest += 1
+    return len(pods) > fewest
+
+
+def _pack(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings) -> None:
+    """Move a job that stays onto fewer cluster nodes if that earns the change back within the horizon."""
+    job, pods = draft.job, out.pods[draft.job.name]
+    cost = nominating.sane(job.resize_cost) / max(rules.horizon, 1.0)
+    gain = draft.curve.log(draft.nodes) - draft.curve.log(draft.nodes, scattered=True)
+    if len(pods) < 2 or gain <= cost or not scattered(draft, pods, table):  # noqa: PLR2004 -- as above
+        return
+    table.lift(pods, job.accelerators)
+    anew = _added(draft, {}, table)
+    if sum(anew.values()) == draft.nodes and not scattered(draft, anew, table):
+        out.pods[job.name] = pods = anew
+    table.put(pods, job.accelerators)

@@ -1,0 +1,35 @@
+"""Published figures come out of the simulator, so that the others can be believed. All: `make bench-autoscaler`."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import traces
+from elasticjob_operator.autoscaler.simulating import replaying
+from elasticjob_operator.autoscaler.simulating import traces as files
+
+PUBLISHED = {"tiresias": 3469.69, "optimus": 5301.88}
+"""Mean completion time of workload 6 in Pollux's artifact, seconds."""
+
+
+def mean(name: str) -> float:
+    return files.run(name, traces.pollux(6), traces.cluster(16, 4), replaying.Options()).mean
+
+
+@pytest.mark.parametrize("name", ["tiresias", "optimus"])
+def test_a_published_policy_comes_within_four_percent(name: str) -> None:
+    assert mean(name) == pytest.approx(PUBLISHED[name], rel=0.04)
+
+
+def test_ours_is_a_seventh_faster_than_a_rigid_schedule_and_faster_than_an_equal_share() -> None:
+    ours = mean("ours")
+
+    assert ours < 6 / 7 * PUBLISHED["tiresias"]
+    assert ours < 0.95 * mean("equal")
+
+
+def test_the_traces_are_whole() -> None:
+    assert all(len(traces.pollux(w)) == 160 for w in range(1, 9))
+    assert len(traces.elasticflow()) == 195
+    assert 4000 < traces.spot_lifetime() < 8000
+    assert len(traces.spot(4, 4)) > 70
