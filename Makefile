@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 UV     := 0.13.9# in step with requirements/dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e lint format lock
+.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e bench-autoscaler lint format lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -51,6 +51,9 @@ test-integration: tools ## a real control plane: etcd, API server, scheduler, co
 
 test-e2e: tools ## cluster nodes, real pods, real torchrun
 	@$(PYTEST) tests/e2e
+
+bench-autoscaler: venv ## policies side by side on public traces: tables and plots into docs/autoscaler (minutes)
+	@$(PY) -m bench.autoscaler
 
 format: venv ## write what lint wants to read
 	@$(BIN)/ruff format --quiet
