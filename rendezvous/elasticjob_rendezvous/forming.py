@@ -34,8 +34,11 @@ READ_AGAIN = 10.0
 LOOK_AGAIN = 2.0
 """Seconds between two looks at a slot's Lease that another process holds."""
 
-FORBIDDEN_PATIENCE = 30.0
-"""Seconds that rights may be missing: RBAC rules take a moment to be in force."""
+REFUSED_PATIENCE = 30.0
+"""Standalone: seconds that rights may be missing. RBAC rules take a moment to be in force."""
+
+SAY_AGAIN = 60.0
+"""Seconds after which the log repeats what still keeps this process from going on."""
 
 
 class Forming:
@@ -49,7 +52,8 @@ class Forming:
         self._arrived_at = self._began
         self._enough_since: float | None = None
         self._read_at = self._looked_at = self._began
-        self._forbidden_since: float | None = None
+        self._refused_since: float | None = None
+        self._said: tuple[str, float] = ("", 0.0)
         self._pause = mirror.FIRST_PAUSE
         self._problem = ""
 
@@ -60,10 +64,10 @@ class Forming:
             self._check_deadline()
             try:
                 formed = self._step()
-                self._forbidden_since, self._pause = None, mirror.FIRST_PAUSE
+                self._refused_since, self._pause = None, mirror.FIRST_PAUSE
             except kube.UnreachableError as error:
                 self._rest(error, error.retry_after)
-            except kube.ForbiddenError as error:
+            except kube.KubeError as error:
                 self._endure(error)
             else:
                 if formed is not None:
@@ -215,12 +219,21 @@ class Forming:
     def _accuse(self, place: meeting.Place, ranks: set[int]) -> None:
         session = self._session
         view = session.board.view
-        if view.record is None or view.record.number != place.number or not ranks:
+        if view.record is None or view.record.number != place.number or not ranks or not self._turn_comes(place):
             return
         silent = [place.record.members[rank] for rank in ranks]
         verdict = agent.judged(view.record, session.me, silent, session.list_leases())
         if verdict is not None:
             session.write(view, verdict)
+
+    def _turn_comes(self, place: meeting.Place) -> bool:
+        """Waits for as long as the members before me need to say it. Whether it is still to be said."""
+        until = time.monotonic() + place.stagger
+        while not self._gone_by(place):
+            if time.monotonic() >= until:
+                return True
+            time.sleep(meeting.POLL)
+        return False
 
     # Patience
 
@@ -246,13 +259,17 @@ class Forming:
                 logger.warning("%s waits: %s", self._session.label(), problem)
 
     def _rest(self, error: kube.KubeError, wish: float = 0.0) -> None:
-        logger.warning("%s: %s", self._session.label(), error)
+        text, now = str(error), time.monotonic()
+        if text != self._said[0] or now - self._said[1] >= SAY_AGAIN:
+            self._said = text, now
+            logger.warning("%s can't go on yet: %s", self._session.label(), text)
         time.sleep(max(wish, self._pause * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter, no secret
         self._pause = min(self._pause * 2, mirror.LONGEST_PAUSE)
 
-    def _endure(self, error: kube.ForbiddenError) -> None:
+    def _endure(self, error: kube.KubeError) -> None:
+        """Refused. With an operator never the end: a moment of the cluster's must not cost all nodes of a job."""
         now = time.monotonic()
-        self._forbidden_since = self._forbidden_since or now
-        if now - self._forbidden_since > FORBIDDEN_PATIENCE:
+        self._refused_since = self._refused_since or now
+        if not self._session.config.planned and now - self._refused_since > REFUSED_PATIENCE:
             raise RendezvousConnectionError(str(error)) from error
         self._rest(error, 1.0)

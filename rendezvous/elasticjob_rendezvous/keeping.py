@@ -17,6 +17,8 @@ from elasticjob_rendezvous.round import agent, changing
 from elasticjob_rendezvous.round.record import Phase, Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from elasticjob_rendezvous import board
     from elasticjob_rendezvous.round.record import Record
     from elasticjob_rendezvous.session import Round, Session
@@ -32,9 +34,6 @@ STEADY = 60.0
 LONGEST_DELAY = 60.0
 """Seconds between two rounds at most, when one after the other comes to nothing."""
 
-STAGGER, LONGEST_STAGGER = 0.05, 1.0
-"""Seconds between one member and the next who would write the same thing, and for the last of them."""
-
 
 class Keeper:
     """The background thread of one session."""
@@ -43,6 +42,7 @@ class Keeper:
         self._session = session
         self._stopped = threading.Event()
         self._renew_at = 0.0
+        self._ticked_at = time.monotonic()
         self._pause = mirror.FIRST_PAUSE
         self._pending: dict[str, Any] = {}
         self._told: tuple[int, str] = (0, "")
@@ -63,27 +63,43 @@ class Keeper:
         while not self._stopped.is_set():
             self._session.urgent.wait(TURN)
             self._session.urgent.clear()
-            try:
-                self._turn()
-                self._pause = mirror.FIRST_PAUSE
-            except kube.KubeError as error:
-                logger.warning("%s: %s", self._session.label(), error)
-                self._stopped.wait(self._pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
-                self._pause = min(self._pause * 2, mirror.LONGEST_PAUSE)
-            except Exception:  # the thread must not die: see the module's docstring
-                logger.exception("%s: the keeper goes on after an error", self._session.label())
+            self._turn()
 
     def _turn(self) -> None:
+        """The Lease first, and each for itself: whatever fails, the slot is renewed as long as that works."""
+        renewed, looked_after = self._tried(self._renew), self._tried(self._look_after)
+        if renewed and looked_after:
+            self._pause = mirror.FIRST_PAUSE
+        else:
+            self._stopped.wait(self._pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+            self._pause = min(self._pause * 2, mirror.LONGEST_PAUSE)
+
+    def _tried(self, part: Callable[[], None]) -> bool:
+        try:
+            part()
+        except kube.KubeError as error:
+            logger.warning("%s: %s", self._session.label(), error)
+            return False
+        except Exception:  # the thread must not die: see the module's docstring
+            logger.exception("%s: the keeper goes on after an error", self._session.label())
+            return False
+        return True
+
+    def _look_after(self) -> None:
         session = self._session
         if session.leaving.is_set() and not self._announced:
             self._announced = True
             session.announce()
         if session.signs is not None:
-            session.signs.tick(TURN)
+            session.signs.tick(self._elapsed())
         if session.round is not None:
             self._pass_on(session.round)
             self._watch_over(session.round)
-        self._renew()
+
+    def _elapsed(self) -> float:
+        """Seconds since the last call, a turn at most: time in which this process stood still counts for nothing."""
+        before, self._ticked_at = self._ticked_at, time.monotonic()
+        return min(self._ticked_at - before, TURN)
 
     # The Lease
 
@@ -139,8 +155,8 @@ class Keeper:
 
     def _is_due(self, what: str, current: Round, wait: float = 0.0) -> bool:
         """Whether *what* has been wanted for as long as the members before me would need to do it."""
-        stagger = min(max(0, current.place.rank - 1) * STAGGER, LONGEST_STAGGER)
-        return time.monotonic() >= self._due.setdefault(what, time.monotonic() + stagger + wait)
+        now = time.monotonic()
+        return now >= self._due.setdefault(what, now + current.place.stagger + wait)
 
     def _haste(self) -> float:
         """Seconds before another round is opened on suspicion, when rounds opened so did not last."""

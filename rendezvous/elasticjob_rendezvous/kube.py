@@ -32,7 +32,7 @@ QUIET_SECONDS = 75.0
 MAX_RESPONSE = 16 * 1024 * 1024
 """Bytes of one response that are read: 1024 Leases with full annotations, twice over."""
 
-_UNAUTHORIZED, _FORBIDDEN, _GONE, _TOO_MANY, _SERVER = 401, 403, 410, 429, 500
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _GONE, _TOO_MANY, _SERVER = 401, 403, 404, 410, 429, 500
 _NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
@@ -61,14 +61,14 @@ class RejectedError(KubeError):
 
 
 class _NotFoundError(KubeError):
-    """404."""
+    """404, in the API server's own words."""
 
 
 class _ConflictError(KubeError):
     """409."""
 
 
-_OUTCOMES: dict[int, type[KubeError]] = {404: _NotFoundError, 409: _ConflictError, 410: GoneError}
+_OUTCOMES: dict[int, type[KubeError]] = {_NOT_FOUND: _NotFoundError, 409: _ConflictError, _GONE: GoneError}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,9 +247,12 @@ def _check(what: str, verb: str, kind: Kind, response: Any) -> None:
     status = response.status
     if status < 300:  # noqa: PLR2004 - 2xx; the client follows redirects itself
         return
-    told = _told(response)
+    text = response.read(MAX_RESPONSE).decode(errors="replace")
+    told = _told(text)
+    if status == _NOT_FOUND and not _is_absence(text):
+        raise UnreachableError(f"{what}: not an API server's 404 (a proxy's?): {told}")
     if status in _OUTCOMES:
-        raise _OUTCOMES[status](what)
+        raise _OUTCOMES[status](f"{what}: {told}")
     if status == _UNAUTHORIZED:
         raise ForbiddenError(f"{what}: the API server does not accept this token or certificate (401): {told}")
     if status == _FORBIDDEN:
@@ -259,9 +262,16 @@ def _check(what: str, verb: str, kind: Kind, response: Any) -> None:
     raise RejectedError(f"{what}: {status} {told}")
 
 
-def _told(response: Any) -> str:
+def _is_absence(text: str) -> bool:
+    """Whether a 404 speaks of an object. A proxy's or an unknown path's does not, and must not cost a slot."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        data = json.loads(text)
+        return bool(data["kind"] == "Status" and data["reason"] == "NotFound")
+    return False
+
+
+def _told(text: str) -> str:
     """What the server said, in one bounded line."""
-    text = response.read(MAX_RESPONSE).decode(errors="replace")
     with contextlib.suppress(ValueError, TypeError, KeyError):
         text = str(json.loads(text)["message"])
     return " ".join(text[:500].split())

@@ -39,7 +39,7 @@ def probe(address: tuple[str, int]) -> tuple[Peer, socket.socket | None]:
         except ConnectionRefusedError:
             if again:
                 time.sleep(_ASK_AGAIN)
-        except OSError:
+        except (OSError, ValueError, OverflowError):  # the last two: a name or port that no socket takes
             return Peer.UNKNOWN, None
         else:
             link.setblocking(False)  # noqa: FBT003 - the standard library's signature
@@ -85,9 +85,16 @@ class Links:
 
     def _connect(self, rank: int) -> None:
         address, port = self._addresses[rank]
-        link = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        try:
+            link = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        except OSError:  # no file descriptor left
+            return
         link.setblocking(False)  # noqa: FBT003 - the standard library's signature
-        link.connect_ex((address, port))
+        try:
+            link.connect_ex((address, port))
+        except (OSError, ValueError, OverflowError):  # as in probe
+            link.close()
+            return
         self._selector.register(link, selectors.EVENT_READ | selectors.EVENT_WRITE, rank)
 
     def _gone(self, rank: int, *, connected: bool, refused: bool) -> bool:

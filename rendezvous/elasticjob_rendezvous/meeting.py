@@ -20,6 +20,9 @@ _CLAIM, _AT, _BEAT, _COUNT, _FULL, _GO = "claim/", "at/", "beat/", "count", "ful
 FIRST_POLL, POLL = 0.005, 0.05
 """Seconds between two looks at rank 0's store, which answers a thousand members 20,000 times a second."""
 
+STAGGER, LONGEST_STAGGER = 0.05, 10.0
+"""Seconds between one member and the next who would write the same thing, and for the last of them."""
+
 PATIENCE = 1.0
 """Seconds after which rank 0 looks whose claim is missing, one by one."""
 
@@ -53,6 +56,11 @@ class Place:
     @property
     def nonce(self) -> str:
         return self.record.members[self.rank].nonce
+
+    @property
+    def stagger(self) -> float:
+        """Seconds that the members before me get to do what one has to do. Rank 1 is the first that outlives rank 0."""
+        return min(max(0, self.rank - 1) * STAGGER, LONGEST_STAGGER)
 
 
 class Meeting:
@@ -165,7 +173,7 @@ class Attempt(threading.Thread):
         while not self._stopped.is_set() and not self.done.is_set():
             try:
                 self._try()
-            except (RuntimeError, TakenError) as error:  # torch's store errors are RuntimeErrors
+            except Exception as error:  # noqa: BLE001 - a thread that dies silently would be waited for in vain
                 self.problem = str(error).partition("\n")[0][:200]
                 self._stopped.wait(links.PROBE_TIMEOUT / 10)
 

@@ -43,7 +43,10 @@ class Mirror:
         self._api, self._kind, self._selector, self._changed = api, kind, selector, changed
         self._lock = threading.Lock()
         self._objects: dict[str, Seen] = {}
-        self._awaited: dict[str, str] = {}
+        self._told = 0
+        """The version up to which the server has told everything: a watch brings its events in the versions' order."""
+        self._put: dict[str, Seen] = {}
+        """What was put in since the last list was asked for: that list may be older."""
         self._stopped = threading.Event()
         self.synced = False
         """Whether the objects were listed at least once."""
@@ -64,15 +67,14 @@ class Mirror:
     def put(self, body: kube.Object) -> None:
         """Takes in an object that this process has itself read or written, without waiting for the watch.
 
-        The watch still brings the older versions; they are passed over until it has caught up.
+        A reply may be looked at after the watch has told what came later, and a watch may be behind a reply. Whichever
+        comes second, the older version is passed over.
         """
-        name, version = body["metadata"]["name"], body["metadata"]["resourceVersion"]
+        name = body["metadata"]["name"]
         with self._lock:
-            known = self._objects.get(name)
-            if known is not None and known.version == version:
+            if _version(body) <= self._told or self._is_later(name, body):
                 return
-            self._objects[name] = Seen(body, time.monotonic())
-            self._awaited[name] = version
+            self._put[name] = self._objects[name] = Seen(body, time.monotonic())
         self._changed()
 
     def _run(self) -> None:
@@ -98,42 +100,51 @@ class Mirror:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _list_and_watch(self) -> None:
+        with self._lock:
+            self._put = {}
         items, version = self._api.list(self._kind, self._selector)
-        self._listed(items)
+        self._listed(items, int(version))
         while not self._stopped.is_set():
             started = time.monotonic()
             for event, body in self._api.watch(self._kind, self._selector, version):
                 if self._stopped.is_set():
                     return
                 version = body["metadata"]["resourceVersion"]
-                if event != "BOOKMARK":
-                    self._changed_to(event, body)
+                self._hear(event, body)
             if time.monotonic() - started < FIRST_PAUSE:  # a server that ends every watch at once
                 raise kube.UnreachableError(f"watch of {self._kind.plural}: ended at once")
 
-    def _listed(self, items: list[kube.Object]) -> None:
+    def _listed(self, items: list[kube.Object], version: int) -> None:
+        """A list is believed even where its versions went back: etcd may have been restored from a backup."""
         now = time.monotonic()
         with self._lock:
             found = {}
             for body in items:
-                name, version = body["metadata"]["name"], body["metadata"]["resourceVersion"]
-                known = self._objects.get(name)
-                found[name] = known if known is not None and known.version == version else Seen(body, now)
-            self._objects, self._awaited = found, {}
-            self.synced = True
+                name, known = body["metadata"]["name"], self._objects.get(body["metadata"]["name"])
+                same = known is not None and _version(known.body) == _version(body)
+                found[name] = known if known is not None and same else Seen(body, now)
+            newer = {name: seen for name, seen in self._put.items() if _version(seen.body) > version}
+            self._objects, self._told, self.synced = {**found, **newer}, version, True
         self._changed()
 
-    def _changed_to(self, event: str, body: kube.Object) -> None:
-        name, version = body["metadata"]["name"], body["metadata"]["resourceVersion"]
+    def _hear(self, event: str, body: kube.Object) -> None:
+        name = body["metadata"].get("name", "")
         with self._lock:
-            awaited = self._awaited.get(name)
-            if awaited is not None and event != "DELETED":
-                if awaited == version:
-                    del self._awaited[name]
+            self._told = _version(body)
+            if event == "BOOKMARK" or self._is_later(name, body):
                 return
-            self._awaited.pop(name, None)
             if event == "DELETED":
                 self._objects.pop(name, None)
             else:
                 self._objects[name] = Seen(body, time.monotonic())
         self._changed()
+
+    def _is_later(self, name: str, body: kube.Object) -> bool:
+        """Whether what is known of *name* is *body* or came after it."""
+        known = self._objects.get(name)
+        return known is not None and _version(known.body) >= _version(body)
+
+
+def _version(body: kube.Object) -> int:
+    """Versions of one kind of object are whole numbers in the order of their writes: the API promises it since 1.35."""
+    return int(body["metadata"]["resourceVersion"])

@@ -50,7 +50,7 @@ class Pulse:
         self._ending = False
         self._mute = False
         self._busy = False
-        self._turns = 0
+        self._unanswered = 0.0
         self._place, self._interval, self._silence = place, interval, silence
         self._store = store
         """A connection to rank 0's store of my own, once: to make one may take long where name service is slow."""
@@ -89,12 +89,12 @@ class Pulse:
         self._ending = True
 
     def tick(self, seconds: float) -> None:
-        """To be called every so many *seconds* by another thread: an operation on a stopped server never returns.
+        """To be called by another thread, every few *seconds*: an operation on a stopped server never returns.
 
-        Counts calls, not time, for the same reason as :meth:`_hear` counts beats.
+        The caller leaves out time in which the process stood still, for the reason that :meth:`_hear` counts beats.
         """
-        self._turns = self._turns + 1 if self._busy else 0
-        if self._turns * seconds > self._silence * _SECOND_OPINION:
+        self._unanswered = self._unanswered + seconds if self._busy else 0.0
+        if self._unanswered > self._silence * _SECOND_OPINION:
             self._report({0})
 
     def _run(self) -> None:

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_rendezvous import kube
-from elasticjob_rendezvous.round import lease
+from elasticjob_rendezvous.round import lease, slots
 from elasticjob_rendezvous.round.agent import Sighting
 
 if TYPE_CHECKING:
@@ -34,9 +34,17 @@ def selector(job_name: str) -> kube.Selector:
 
 
 def sighted(seen: Seen, *, default_limit: float) -> Sighting:
-    """The Lease in an object. Its holder itself says for how long it may stand still."""
+    """The Lease in an object. Its holder itself says for how long it may stand still.
+
+    Raises:
+        LookupError, ValueError, TypeError: it is no slot's. Any pod of the namespace may have the right to label a
+            Lease of its own as another job's; the right to a name it has for its own job's alone.
+    """
     body, spec = seen.body, seen.body.get("spec") or {}
-    slot = int(body["metadata"]["labels"][lease.SLOT_LABEL])
+    name, labels = body["metadata"]["name"], body["metadata"]["labels"]
+    slot = int(labels[lease.SLOT_LABEL])
+    if not 0 <= slot < slots.MAX_SLOTS or name != name_of(labels[lease.JOB_LABEL], slot):
+        raise ValueError(f"the name of slot {slot}'s Lease is another")
     found = lease.parse(slot, spec.get("holderIdentity"), body["metadata"].get("annotations"))
     limit = spec.get("leaseDurationSeconds") or default_limit
     return Sighting(found, still=time.monotonic() - seen.since, limit=float(limit))
@@ -96,18 +104,22 @@ class Seat:
             return self._put(mine, taken=True)
 
     def write(self, **changes: Any) -> bool:
-        """Whether the Lease, still ours, now says *changes*. Without any it is a renewal."""
+        """Whether the Lease, still ours, now says *changes*. Without any it is a renewal. False is a slot that is lost.
+
+        Raises:
+            KubeError: the write had no outcome; others who write the same Lease count as that.
+        """
         with self._lock:
             for _ in range(_TRIES):
                 made = self._unsure and self._settle(self._unsure)
                 seen = self.sighting()
                 if seen is None or seen.lease.nonce != self._nonce:
-                    break
+                    self.lost = self._held
+                    return False
                 new = dataclasses.replace(seen.lease, **changes)
                 if (made and new == seen.lease) or self._put(new):
                     return True
-            self.lost = self._held
-            return False
+            raise kube.UnreachableError(f"Lease {self.name}: others wrote it first, {_TRIES} times")
 
     def release(self) -> None:
         """Frees the slot if it is ours. What it has seen stays."""

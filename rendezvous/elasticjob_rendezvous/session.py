@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import random
+import resource
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from elasticjob_rendezvous import meeting, pulse, settings
 
 logger = logging.getLogger("elasticjob_rendezvous")
+
+OPEN_FILES = 65536
+"""As many as an agent may want. Rank 0 holds a few for each member, and one for each worker on its store."""
 
 LEAVE_TRIES = 3
 """A leaving node tries so often to tell; whoever can't is found out by its silence."""
@@ -49,6 +53,7 @@ class Session:
     """One agent process's part in one job."""
 
     def __init__(self, config: settings.Settings, api: kube.Api, *, api_url: str) -> None:
+        _allow_open_files()
         self.config, self.timers, self.api = config, config.timers, api
         self.nonce = identity.nonce()
         self.pod = identity.pod_uid(config.pod_uid)
@@ -73,6 +78,9 @@ class Session:
             api, job_name=config.name, job=config.run_id, nonce=self.nonce, changed=self.changed.set
         )
         self._leases: mirror.Mirror | None = None
+        self._looking = threading.Lock()
+        self._odd: set[str] = set()
+        """Names of Leases that carry this job's label and are none of its slots'."""
         if config.slot is not None:
             self.sit(config.slot)
 
@@ -124,18 +132,18 @@ class Session:
 
     def look(self, *, wanted: bool) -> None:
         """Begins or ends to watch all Leases."""
-        if wanted and self._leases is None:
-            selector = seat.selector(self.config.name)
-            self._leases = mirror.Mirror(self.api, kube.LEASE, selector, self.changed.set).start()
-        elif not wanted and self._leases is not None:
-            self._leases.stop()
-            self._leases = None
+        with self._looking:
+            if wanted and self._leases is None:
+                selector = seat.selector(self.config.name)
+                self._leases = mirror.Mirror(self.api, kube.LEASE, selector, self.changed.set).start()
+            elif not wanted and self._leases is not None:
+                self._leases.stop()
+                self._leases = None
 
     def leases(self) -> dict[int, agent.Sighting] | None:
         """All Leases, while somebody looks."""
-        if self._leases is None or not self._leases.synced:
-            return None
-        return self._sighted(list(self._leases.objects.values()))
+        watched = self._leases  # once: another thread may end the look
+        return self._sighted(list(watched.objects.values())) if watched is not None and watched.synced else None
 
     def list_leases(self) -> dict[int, agent.Sighting]:
         """All Leases, asked for now."""
@@ -148,10 +156,16 @@ class Session:
             try:
                 sighting = seat.sighted(seen, default_limit=self.limit)
             except (LookupError, ValueError, TypeError) as error:
-                logger.warning("a Lease that is none of ours: %s: %r", seen.body["metadata"].get("name"), error)
+                self._wonder(str(seen.body["metadata"].get("name")), error)
             else:
                 found[sighting.lease.slot] = sighting
         return found
+
+    def _wonder(self, name: str, error: Exception) -> None:
+        """Told once a Lease: all agents look several times a second."""
+        if name not in self._odd:
+            self._odd.add(name)
+            logger.warning("a Lease that is none of ours: %s: %s", name, error)
 
     # The round with workers
 
@@ -168,10 +182,15 @@ class Session:
         return bool(self.seat and self.seat.held and time.monotonic() - self.seat.renewed > self.timers.fence)
 
     def renewal(self) -> float:
-        """Seconds until the next renewal of the Lease: all of a job's together stay below ten a second."""
+        """Seconds until the next renewal of the Lease.
+
+        All of a job's together stay near ten a second as long as that leaves most of the fencing bound to an API server
+        that is out of reach: three quarters of it, however large the job is.
+        """
         record = self.board.view.record
         size = len(record.members) if record else 0
-        return max(self.timers.renew_interval, size / 10) * random.uniform(0.8, 1.0)  # noqa: S311 - jitter, no secret
+        wanted = max(self.timers.renew_interval, size / 10)
+        return min(wanted, self.timers.fence / 4) * random.uniform(0.8, 1.0)  # noqa: S311 - jitter, no secret
 
     # Leaving
 
@@ -249,3 +268,15 @@ class Session:
                 logger.warning("%s can't %s yet: %s", self.label(), what, error)
                 time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
                 pause = min(pause * 2, mirror.LONGEST_PAUSE)
+
+
+def _allow_open_files() -> None:
+    """Raises the soft limit of open files, which often is 1024, towards the hard one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:
+        logger.info("the limit of open files stays at %d: %s", soft, error)

@@ -93,7 +93,8 @@ def port_for_workers(store: str) -> int:
     address, port = split(store)
     if shared_with_workers():
         return port
-    with socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
+    # On all addresses, as torch's own store: the one that others reach may be no interface's here.
+    with socket.create_server(("", 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
         return int(free.getsockname()[1])
 
 

@@ -209,7 +209,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.api.disturb_reply(request)
             self._answer(200, found)
         except Refused as refused:
-            status = {"kind": "Status", "code": refused.code, "message": refused.message}
+            reason = {404: "NotFound"}.get(refused.code, "")
+            status = {"kind": "Status", "code": refused.code, "message": refused.message, "reason": reason}
             self._answer(refused.code, status, refused.headers)
         except (ConnectionError, TimeoutError):
             self.close_connection = True

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from elasticjob_rendezvous.round import record
+
 PREFIX = "elasticjob.dev/"
 ARRIVED = PREFIX + "arrived"
 STORE = PREFIX + "store"
@@ -135,9 +137,9 @@ def _bounded(text: str) -> str:
 
 
 def _number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or int(text) > MAX_NUMBER:
+    if not text.isascii() or not text.isdecimal():
         raise ValueError(f"not a number from 0: {text!r}")
-    return int(text)
+    return _round(int(text))
 
 
 def _store(text: str) -> str:
@@ -150,6 +152,13 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
         raise ValueError(f"not a number from 0: {value!r}")
     return value
+
+
+def _round(value: Any) -> int:
+    """A round's number. The one after it is one that a record can have."""
+    if _count(value) >= record.MAX_NUMBER:
+        raise ValueError(f"not a round's number: {value!r}")
+    return int(value)
 
 
 def _progress_text(progress: Progress | None) -> str:
@@ -166,7 +175,7 @@ def _progress(text: str) -> Progress:
     if loss is not None and (isinstance(loss, bool) or not isinstance(loss, (int, float)) or not math.isfinite(loss)):
         raise ValueError(f"not a loss: {loss!r}")
     return Progress(
-        round=_count(data["round"]),
+        round=_round(data["round"]),
         step=_count(data["step"]),
         samples=_count(data["samples"]),
         loss=None if loss is None else float(loss),
@@ -184,6 +193,11 @@ def _failure_text(failure: Failure | None) -> str:
 def _failure(text: str) -> Failure:
     data = json.loads(text)
     code, message = data["exitCode"], data["message"]
-    if not isinstance(code, int) or isinstance(code, bool) or abs(code) > MAX_NUMBER or not isinstance(message, str):
+    if (
+        not isinstance(code, int)
+        or isinstance(code, bool)
+        or abs(code) > record.MAX_NUMBER
+        or not isinstance(message, str)
+    ):
         raise ValueError(f"not a failure: {text!r}")
-    return Failure(round=_count(data["round"]), exit_code=code, message=message)
+    return Failure(round=_round(data["round"]), exit_code=code, message=message)

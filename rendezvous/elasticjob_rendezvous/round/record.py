@@ -21,6 +21,9 @@ KEY = "round"
 MAX_BYTES = 64 * 1024
 """Longest text that is read: 1024 members of 16 bytes, four times over. More is refused unread."""
 
+MAX_NUMBER = 2**31 - 1
+"""Largest number that is read: they go on into an ElasticJob's status, whose numbers have 32 bits."""
+
 _NONCE = re.compile(r"[0-9a-f]{8}")
 _STORE = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
 
@@ -204,8 +207,8 @@ def _text(value: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise RecordError(f"expected a whole number from 0, found {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
+        raise RecordError(f"expected a whole number from 0 to {MAX_NUMBER}, found {value!r}")
     return value
 
 

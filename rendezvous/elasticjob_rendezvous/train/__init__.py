@@ -7,7 +7,8 @@ checkpoint. What this package adds is that less is lost and more is known:
   that no step is trained twice;
 * :func:`report_progress`: step, samples and loss in the job's status;
 * :func:`round_info`: which round this is, of how many nodes and why;
-* :class:`ElasticSampler`: each sample exactly once an epoch, however often the world changes within it.
+* :class:`ElasticSampler`: each sample exactly once an epoch, however often the world changes within it, and
+  :class:`Collate`, with which a ``DataLoader`` takes a share that is empty.
 
 Under plain torchrun, with no ElasticJob agent around, all of it works and has no effect but the sampler's.
 """
@@ -22,10 +23,12 @@ from elasticjob_rendezvous.train.channel import (
     report_progress,
     round_info,
 )
+from elasticjob_rendezvous.train.collating import Collate
 from elasticjob_rendezvous.train.sampler import ElasticSampler
 
 __all__ = [
     "Channel",
+    "Collate",
     "ElasticSampler",
     "Notice",
     "RoundInfo",

@@ -7,10 +7,10 @@ waits, locks or talks to the network, and nothing here imports the agent's side.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import dataclasses
 import functools
 import json
+import logging
 import math
 import os
 import pathlib
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
+
+logger = logging.getLogger("elasticjob_rendezvous")
 
 TRAIN_DIR = "ELASTICJOB_TRAIN_DIR"
 """Environment variable with the directory; unset where no ElasticJob agent started this process."""
@@ -61,6 +63,7 @@ class Channel:
         self._report: dict[str, Any] = {}
         self._written_at = -math.inf
         self._held_back = False
+        self._complained = False
 
     @classmethod
     def from_environment(cls) -> Channel:
@@ -76,8 +79,12 @@ class Channel:
         return None if notice is None or notice.id == self._answered else notice
 
     def checkpointed(self, notice: Notice) -> None:
-        """Answer *notice*. On ranks other than 0 this only stops :meth:`checkpoint_wanted` from repeating it."""
-        self._answered = notice.id
+        """Answer *notice*. On ranks other than 0 this only stops :meth:`checkpoint_wanted` from repeating it.
+
+        A notice that is known by agreement has no id: it is the one that this rank's agent tells of, if it does yet.
+        """
+        current = self._current_notice()
+        self._answered = notice.id or (current.id if current else self._answered)
         self._write()
 
     def report_progress(self, *, step: int, samples: int, loss: float | torch.Tensor | None = None) -> None:
@@ -94,8 +101,7 @@ class Channel:
     def flush(self) -> None:
         """Write the last report, if it was held back: at the end of the process it is the final one."""
         if self._held_back:
-            with contextlib.suppress(FileNotFoundError):  # the agent is gone, and its directory with it
-                self._write()
+            self._write()
 
     def _current_notice(self) -> Notice | None:
         """The notice as it stands; the file is read again only when it is another one. One ``stat`` a call."""
@@ -103,7 +109,7 @@ class Channel:
             return None
         try:
             status = (self._directory / "notice.json").stat()
-        except FileNotFoundError:
+        except OSError:
             self._notice = None
             return None
         version = (status.st_ino, status.st_mtime_ns)
@@ -117,11 +123,14 @@ class Channel:
             return None
         try:
             return json.loads((self._directory / name).read_text("utf-8"))
-        except FileNotFoundError:
+        except OSError:
             return None
 
     def _write(self) -> None:
-        """Write the last report, with the round that it belongs to and the last answer."""
+        """Write the last report, with the round that it belongs to and the last answer.
+
+        One that can't be written is tried again with the next: training must not end because a disk is full.
+        """
         if self._directory is None or self._rank != 0:
             return
         self._written_at, self._held_back = time.monotonic(), False
@@ -129,8 +138,16 @@ class Channel:
         report["round"] = self._round_number
         report["loss"] = _finite(report["loss"])
         draft = self._directory / f"progress.json.{os.getpid()}"
-        draft.write_text(json.dumps(report), "utf-8")
-        draft.replace(self._directory / "progress.json")
+        try:
+            draft.write_text(json.dumps(report), "utf-8")
+            draft.replace(self._directory / "progress.json")
+        except FileNotFoundError:  # the agent is gone, and its directory with it
+            return
+        except OSError as error:
+            self._held_back = True
+            if not self._complained:
+                self._complained = True
+                logger.warning("progress can't be reported: %s", error)
 
     @functools.cached_property
     def _round_number(self) -> int:

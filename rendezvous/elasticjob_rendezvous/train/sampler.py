@@ -22,9 +22,10 @@ class ElasticSampler:
 
     Each global batch of *batch_size* samples is cut into one share per rank. Nothing is dropped and nothing padded: the
     shares of one batch differ by at most one sample, and a rank's share is **empty** when an epoch's last batch is
-    smaller than the world. Every rank takes the same number of steps, so ``DistributedDataParallel`` never waits for a
-    rank that has none left. For a gradient that is the mean over the global batch, whatever the shares, multiply the
-    *sum* of the losses of this rank's samples by :attr:`loss_scale`.
+    smaller than the world: ``DataLoader(..., collate_fn=Collate(dataset))`` makes an empty batch of it. Every rank
+    takes the same number of steps, so ``DistributedDataParallel`` never waits for a rank that has none left. For a
+    gradient that is the mean over the global batch, whatever the shares, multiply the *sum* of the losses of this
+    rank's samples by :attr:`loss_scale`.
 
     The place advances when :meth:`advance` is called, after the optimiser's step, and not by iterating: a loader that
     reads ahead would count samples that nobody has trained yet::
@@ -93,7 +94,8 @@ class ElasticSampler:
             self.epoch, self.position = epoch, 0
 
     def state_dict(self) -> dict[str, Any]:
-        return {"size": self.size, "seed": self.seed, "epoch": self.epoch, "position": self.position}
+        order = {"size": self.size, "seed": self.seed, "shuffle": self.shuffle}
+        return {**order, "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where *state* stands.
@@ -101,7 +103,7 @@ class ElasticSampler:
         Raises:
             ValueError: it belongs to other data or another order, where its place would repeat and drop samples.
         """
-        for name in ("size", "seed"):
+        for name in ("size", "seed", "shuffle"):
             if state[name] != getattr(self, name):
                 raise ValueError(f"the state's {name} is {state[name]}, the sampler's {getattr(self, name)}")
         self.epoch, self.position = state["epoch"], state["position"]

@@ -45,6 +45,7 @@ def test_a_holder_of_another_form_holds_nothing(holder: str) -> None:
         (lease.ARRIVED, "-1"),
         (lease.ARRIVED, "\uff14"),
         (lease.SEEN, "9" * 30),
+        (lease.SEEN, str(2**31 - 1)),
         (lease.STORE, "nowhere"),
         (lease.STORE, "host:port"),
         (lease.PROGRESS, "}{"),
@@ -53,6 +54,7 @@ def test_a_holder_of_another_form_holds_nothing(holder: str) -> None:
         (lease.PROGRESS, '{"round": 1, "step": 1, "samples": 0, "loss": NaN}'),
         (lease.PROGRESS, '{"round": 1, "step": true, "samples": 0}'),
         (lease.FAILURE, '{"round": 1, "exitCode": "1", "message": ""}'),
+        (lease.FAILURE, '{"round": 1, "exitCode": 2147483648, "message": ""}'),
         (lease.FAILURE, "x" * 5000),
     ],
 )

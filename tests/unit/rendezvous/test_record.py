@@ -57,6 +57,11 @@ def test_text_is_the_documented_one() -> None:
     }
 
 
+def test_numbers_that_a_status_can_hold_are_read() -> None:
+    largest = 2**31 - 1
+    assert record.parse(changed(number=largest, sealed=largest, failures=largest)).failures == largest
+
+
 def test_thousand_members_fit() -> None:
     members = tuple(Member(slot, f"{slot:08x}") for slot in range(slots.MAX_SLOTS))
     text = record.dump(dataclasses.replace(SEALED, plan=frozenset(range(slots.MAX_SLOTS)), members=members))
@@ -95,6 +100,9 @@ def test_thousand_members_fit() -> None:
         changed(result="Succeeded"),
         changed(phase="Open"),
         changed(phase="Closed"),
+        changed(number=2**31, sealed=2**31),
+        changed(failures=2**31),
+        changed(notice={"id": "n1", "graceSeconds": 2**31}),
     ],
 )
 def test_what_is_not_a_record_is_an_error_and_never_an_empty_one(text: str) -> None:

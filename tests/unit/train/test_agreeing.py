@@ -9,7 +9,7 @@ import pytest
 import torch.distributed as dist
 
 from elasticjob_rendezvous import train
-from elasticjob_rendezvous.train import channel
+from elasticjob_rendezvous.train import agreeing, channel
 
 if TYPE_CHECKING:
     import pathlib
@@ -34,6 +34,7 @@ def join(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         monkeypatch.setattr(dist, "is_initialized", lambda: True)
         monkeypatch.setattr(dist, "get_rank", lambda: rank)
         monkeypatch.setattr(dist, "broadcast", broadcast)
+        monkeypatch.setattr(dist, "get_backend_config", lambda: "cpu:gloo")
         channel._channel.cache_clear()
         if notice:
             (tmp_path / "notice.json").write_text(json.dumps({"id": "n1", "graceSeconds": 30}))
@@ -64,3 +65,32 @@ def test_others_believe_rank_0_that_there_is_none(join: Callable[..., None]) -> 
 def test_a_notice_without_grace_is_a_notice(join: Callable[..., None]) -> None:
     join(rank=1, says=0, notice=False)
     assert train.agree_on_checkpoint() == train.Notice(id="", grace_seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("backend", "device"),
+    [
+        ("gloo", "cpu"),
+        ("cpu:gloo", "cpu"),
+        ("cpu:gloo,cuda:gloo", "cpu"),
+        ("cuda:gloo,cpu:gloo", "cpu"),
+        ("cuda:gloo", "cuda"),
+    ],
+)
+def test_the_device_is_one_that_the_group_has_a_backend_for(backend: str, device: str) -> None:
+    store = dist.HashStore()  # type: ignore[attr-defined]  # it is there, but not in the list of exports
+    dist.init_process_group(backend, store=store, rank=0, world_size=1)
+    try:
+        assert agreeing._own_device() == device
+    finally:
+        dist.destroy_process_group()
+
+
+def test_a_group_without_a_backend_for_the_cpu_agrees_on_its_accelerator(
+    join: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join(rank=1, says=30, notice=False)
+    monkeypatch.setattr(dist, "get_backend_config", lambda: "meta:nccl")  # a device of torch's that needs no hardware
+    with pytest.raises(RuntimeError, match="meta tensors"):
+        train.agree_on_checkpoint()
+    assert train.agree_on_checkpoint("cpu") == train.Notice(id="", grace_seconds=30)

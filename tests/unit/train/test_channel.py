@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import pathlib
+import shutil
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
 from elasticjob_rendezvous import train
 from elasticjob_rendezvous.train import channel
-
-if TYPE_CHECKING:
-    import pathlib
 
 
 def put(directory: pathlib.Path, name: str, **data: Any) -> None:
@@ -126,6 +126,45 @@ def test_other_ranks_write_nothing_and_do_not_repeat_an_answered_notice(tmp_path
 
     assert rank1.checkpoint_wanted() is None
     assert [path.name for path in tmp_path.iterdir()] == ["notice.json"]
+
+
+def test_an_answer_without_an_id_is_to_the_notice_that_is_known(tmp_path: pathlib.Path) -> None:
+    rank1 = train.Channel(tmp_path, rank=1)
+    agreed = train.Notice(id="", grace_seconds=30)
+    rank1.checkpointed(agreed)
+    put(tmp_path, "notice.json", id="n1", graceSeconds=30)
+    assert rank1.checkpoint_wanted() is not None, "not heard of when another was answered"
+
+    rank1.checkpointed(agreed)
+    assert rank1.checkpoint_wanted() is None
+
+
+def test_a_report_that_cannot_be_written_does_not_end_training(
+    rank0: train.Channel,
+    tmp_path: pathlib.Path,
+    clock: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(pathlib.Path, "write_text", full)
+        for step in (1, 2, 3):
+            clock[0] += 1
+            rank0.report_progress(step=step, samples=step)
+        rank0.checkpointed(train.Notice(id="n1", grace_seconds=1))
+    assert caplog.text.count("No space left") == 1
+
+    rank0.flush()
+    assert (progress(tmp_path)["step"], progress(tmp_path)["checkpointed"]) == (3, "n1")
+
+
+def test_a_directory_that_is_gone_is_no_error(rank0: train.Channel, tmp_path: pathlib.Path) -> None:
+    shutil.rmtree(tmp_path)
+    rank0.report_progress(step=1, samples=1)
+    assert rank0.checkpoint_wanted() is None
 
 
 def test_without_an_agent_everything_is_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,6 +123,8 @@ def test_a_state_of_other_data_or_another_order_is_refused() -> None:
         ElasticSampler(11, batch_size=2, seed=1).load_state_dict(state)
     with pytest.raises(ValueError, match="seed is 1, the sampler's 2"):
         ElasticSampler(10, batch_size=2, seed=2).load_state_dict(state)
+    with pytest.raises(ValueError, match="shuffle is True, the sampler's False"):
+        ElasticSampler(10, batch_size=2, seed=1, shuffle=False).load_state_dict(state)
 
 
 def test_the_batch_size_may_change_with_a_resume() -> None:

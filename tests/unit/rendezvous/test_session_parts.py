@@ -1,0 +1,268 @@
+"""A session, its keeper and its forming around an API server that is none: no connection, no waiting."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import resource
+import threading
+import time
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from torch.distributed.elastic.rendezvous import RendezvousConnectionError
+
+from elasticjob_rendezvous import board, forming, keeping, kube, meeting, mirror, session, settings, traindir
+from elasticjob_rendezvous.round import changing, lease
+from elasticjob_rendezvous.round.record import Member, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Never:
+    """An API server that must not be asked."""
+
+    namespace = "default"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Time that passes only where somebody sleeps."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return now
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., session.Session]:
+    def made(*, planned: bool = True) -> session.Session:
+        monkeypatch.setenv(traindir.ENV, "")  # put back afterwards
+        config = settings.parse(
+            endpoint="a",
+            run_id="job",
+            low=1,
+            high=4,
+            local_addr="10.0.0.1",
+            conf={},
+            env={settings.SLOT_ENV: "0"} if planned else {},
+        )
+        return session.Session(config, Never(), api_url="")  # type: ignore[arg-type]  # never asked
+
+    return made
+
+
+def sealed(size: int) -> Record:
+    members = [Member(slot, f"{slot:08x}") for slot in range(size)]
+    return changing.sealed(changing.started("job", range(size)), members, "10.0.0.1:1")
+
+
+# The Lease
+
+
+@pytest.mark.parametrize("size", [1, 3, 64, 256, 512, 1024])
+def test_an_api_server_out_of_reach_is_outlasted_whatever_the_size(
+    size: int, make: Callable[..., session.Session]
+) -> None:
+    mine = make()
+    mine.board._view = board.View(record=sealed(size))
+    waits = [mine.renewal() for _ in range(200)]
+    assert max(waits) <= mine.timers.fence / 4
+    assert min(waits) >= 0.8 * min(max(10, size / 10), 30)
+
+
+def test_a_foreign_lease_is_told_of_once(
+    make: Callable[..., session.Session], caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = make()
+    labels = {lease.JOB_LABEL: "a", lease.SLOT_LABEL: "1"}
+    foreign = mirror.Seen({"metadata": {"name": "b-0", "resourceVersion": "1", "labels": labels}}, 0.0)
+    assert [mine._sighted([foreign]) for _ in range(5)] == [{}] * 5
+    assert caplog.text.count("none of ours") == 1
+
+
+def test_two_threads_that_look_make_one_mirror(
+    make: Callable[..., session.Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    second = threading.Event()
+
+    class Slow:
+        def __init__(self, *_: object) -> None:
+            made.append(self)
+            second.wait(0.2)  # time for another thread to come as far
+
+        def start(self) -> object:
+            return self
+
+    mine = make()
+    monkeypatch.setattr(mirror, "Mirror", Slow)
+    threads = [threading.Thread(target=mine.look, kwargs={"wanted": True}) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(made) == 1
+
+
+def test_the_limit_of_open_files_is_raised(
+    make: Callable[..., session.Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = [(1024, 524288)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new))
+    make()
+    make()
+    assert limits == [(1024, 524288), (session.OPEN_FILES, 524288)]
+
+
+@pytest.mark.parametrize("limit", [(4096, 4096), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)])
+def test_a_limit_that_is_as_high_as_it_may_be_is_left(
+    limit: tuple[int, int], make: Callable[..., session.Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limit)
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: pytest.fail("raised"))
+    make()
+
+
+def test_a_limit_that_may_not_be_raised_stops_nobody(
+    make: Callable[..., session.Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 524288))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    make()
+
+
+# The keeper
+
+
+def keeper_of(**changes: Any) -> tuple[keeping.Keeper, list[float]]:
+    writes: list[float] = []
+
+    def write(**_: Any) -> bool:
+        writes.append(time.monotonic())
+        return True
+
+    fake = types.SimpleNamespace(
+        seat=types.SimpleNamespace(held=True, lost=False, write=write),
+        leaving=threading.Event(),
+        signs=None,
+        round=None,
+        label=lambda: "x",
+        renewal=lambda: 1.0,
+    )
+    vars(fake).update(changes)
+    keeper = keeping.Keeper(fake)  # type: ignore[arg-type]  # as far as the keeper needs one
+    return keeper, writes
+
+
+def test_the_lease_is_renewed_whatever_else_fails(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise kube.UnreachableError("list leases: 429")
+
+    keeper, writes = keeper_of(round=object())
+    monkeypatch.setattr(keeper, "_pass_on", fail)
+    monkeypatch.setattr(keeper._stopped, "wait", time.sleep)
+    while clock[0] < 1100:
+        keeper._turn()
+    longest = max(b - a for a, b in itertools.pairwise(writes))
+    assert longest <= mirror.LONGEST_PAUSE + 1
+
+
+def test_peers_are_watched_over_while_the_lease_cannot_be_renewed(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> bool:
+        raise kube.UnreachableError("update leases: 503")
+
+    seen: list[object] = []
+    seat = types.SimpleNamespace(held=True, lost=False, write=fail)
+    keeper, _ = keeper_of(round=object(), seat=seat)
+    monkeypatch.setattr(keeper, "_pass_on", seen.append)
+    monkeypatch.setattr(keeper, "_watch_over", seen.append)
+    monkeypatch.setattr(keeper._stopped, "wait", time.sleep)
+    keeper._turn()
+    assert len(seen) == 2
+
+
+def test_unanswered_time_is_time_and_not_calls(clock: list[float]) -> None:
+    ticks: list[float] = []
+    keeper, _ = keeper_of(signs=types.SimpleNamespace(tick=ticks.append))
+    for pause in (0.0, 0.0, 0.05, 3600.0):
+        clock[0] += pause
+        keeper._turn()
+    assert ticks == pytest.approx([0.0, 0.0, 0.05, keeping.TURN])
+
+
+# Forming
+
+
+@pytest.mark.parametrize("error", [kube.ForbiddenError, kube.RejectedError, kube.GoneError])
+def test_with_an_operator_a_refusal_is_waited_out(
+    error: type[kube.KubeError],
+    make: Callable[..., session.Session],
+    clock: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    formed = object()
+
+    def step() -> object:
+        if clock[0] < 1000 + 3600:
+            raise error("update leases is forbidden")
+        return formed
+
+    former = forming.Forming(make(), None)
+    monkeypatch.setattr(former, "_step", step)
+    with caplog.at_level(logging.WARNING):
+        assert former.run() is formed
+    assert 30 <= caplog.text.count("update leases is forbidden") <= 62, "told about once a minute"
+
+
+@pytest.mark.parametrize("error", [kube.ForbiddenError, kube.RejectedError])
+def test_standalone_a_refusal_ends_after_a_while(
+    error: type[kube.KubeError],
+    make: Callable[..., session.Session],
+    clock: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def step() -> object:
+        raise error("update leases is forbidden")
+
+    former = forming.Forming(make(planned=False), None)
+    monkeypatch.setattr(former, "_step", step)
+    with pytest.raises(RendezvousConnectionError, match="forbidden"):
+        former.run()
+    assert clock[0] - 1000 > forming.REFUSED_PATIENCE
+
+
+def test_members_accuse_one_after_the_other(
+    make: Callable[..., session.Session], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, listed = make(), []
+    record = sealed(1024)
+    mine.board._view = board.View(record=record)
+
+    def list_leases() -> dict[int, Any]:
+        listed.append(clock[0])
+        return {}
+
+    monkeypatch.setattr(mine, "list_leases", list_leases)
+    former = forming.Forming(mine, None)
+    for rank in (1, 2, 21, 101):
+        clock[0] = 1000.0
+        former._accuse(meeting.Place(record, rank, "10.0.0.1:1"), {0})
+    assert listed == pytest.approx([1000, 1000.05, 1001, 1005], abs=0.06)
+
+    def open_next(seconds: float) -> None:
+        mine.board._view = board.View(record=dataclasses.replace(record, number=2, sealed=2))
+
+    monkeypatch.setattr(time, "sleep", open_next)
+    former._accuse(meeting.Place(record, 101, "10.0.0.1:1"), {0})
+    assert len(listed) == 4, "another has done it meanwhile"
