@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -304,14 +304,20 @@ def test_mirror_does_not_hammer_a_server_in_trouble(fake: FakeApi, fake_job: Job
 
     fake.disturb = refuse
     leases = mirror.Mirror(fake_job.api, kube.LEASE, seat.selector(fake_job.name), lambda: None).start()
-    time.sleep(3)
+    until(lambda: fake.count() >= 4, "tried again and again")
     leases.stop()
-    assert 3 <= fake.count() <= 12
+    gaps = [later.at - earlier.at for earlier, later in itertools.pairwise(fake.requests[:4])]
+    assert all(gap >= mirror.FIRST_PAUSE * 2**number / 2 for number, gap in enumerate(gaps)), gaps
 
 
 def test_own_write_is_not_undone_by_events_from_before_it(fake: FakeApi, fake_job: Job) -> None:
     fake_job.plan([0])
-    one = board.Board(fake_job.api, job_name=fake_job.name, job=fake_job.uid, nonce="0000000a", changed=lambda: None)
+    seen: list[Phase | None] = []
+
+    def note() -> None:
+        seen.append(one.view.record.phase if one.view.record else None)
+
+    one = board.Board(fake_job.api, job_name=fake_job.name, job=fake_job.uid, nonce="0000000a", changed=note)
     one.start()
     until(lambda: one.view.record and fake.count("watch"), "watching")
     fake.frozen = lambda request: True
@@ -319,11 +325,11 @@ def test_own_write_is_not_undone_by_events_from_before_it(fake: FakeApi, fake_jo
     view = one.refresh()
     assert view.record is not None
     assert one.write(view, changing.sealed(view.record, [_member()], "10.0.0.1:1"))
+    seen.clear()
+    fake_job.change(changing.finishing)
     fake.frozen = lambda request: False
-    for _ in range(20):
-        assert one.view.record is not None
-        assert one.view.record.phase is Phase.SEALED
-        time.sleep(0.02)
+    until(lambda: Phase.FINISHING in seen, "the watch has caught up")
+    assert Phase.OPEN not in seen
     one.stop()
 
 

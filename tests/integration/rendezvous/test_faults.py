@@ -198,6 +198,12 @@ def test_rank_0_stays_until_the_last_member_has_finished(fake_job: Job, fake_age
     assert fake_job.leases()[1].lease.finished == 1
 
 
+def both_renew(fake: FakeApi) -> None:
+    """Waits until two agents have renewed their Leases twice: they had time to see what changed, and go on."""
+    before = fake.count("update", "leases")
+    until(lambda: fake.count("update", "leases") >= before + 4, "renewals go on")
+
+
 def test_vanished_and_unreadable_records_stop_nobody(fake: FakeApi, fake_job: Job, fake_agents: Agents) -> None:
     fake_job.plan([0, 1])
     both = [fake_agents.start(slot, conf=QUICK) for slot in (0, 1)]
@@ -206,10 +212,10 @@ def test_vanished_and_unreadable_records_stop_nobody(fake: FakeApi, fake_job: Jo
     good = fake_job.api.get(kube.CONFIG_MAP, f"{fake_job.name}-rendezvous")
     assert good is not None
     fake.delete("default", "configmaps", f"{fake_job.name}-rendezvous")
-    time.sleep(1)
+    both_renew(fake)
     bad = {"metadata": {"name": f"{fake_job.name}-rendezvous"}, "data": {KEY: "cos\nsystem\n(S'true'\ntR."}}
     fake_job.api.create(kube.CONFIG_MAP, bad)
-    time.sleep(1)
+    both_renew(fake)
     fake.delete("default", "configmaps", f"{fake_job.name}-rendezvous")
     good["metadata"].pop("resourceVersion")
     fake_job.api.create(kube.CONFIG_MAP, good)

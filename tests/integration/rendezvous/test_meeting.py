@@ -61,7 +61,7 @@ def beating(place: meeting.Place, *, number: int = 1) -> pulse.Pulse:
 
 def test_nobody_goes_before_all_are_there(group: Group) -> None:
     early = [group.attempt(0), group.attempt(1)]
-    time.sleep(0.3)
+    until(lambda: early[0].missing == {2}, "rank 0 has looked who is missing")
     assert not any(each.done.is_set() for each in early)
     everybody = [*early, group.attempt(2)]
     assert all(each.done.wait(5) for each in everybody)
@@ -106,8 +106,13 @@ def test_members_hear_each_other_and_of_later_rounds(group: Group, pulses: list[
         meeting.Meeting(place, group.servers[0]).claim()
     pulses += [beating(place, number=7 if place.rank == 2 else 1) for place in group.places]
     until(lambda: pulses[0].heard == 7, "rank 0 hears of round 7")
-    time.sleep(1)
+    until(lambda: all(beats(each) >= 10 for each in pulses), "each has heard more beats than silence lasts")
     assert not any(each.silent for each in pulses)
+
+
+def beats(of: pulse.Pulse) -> int:
+    """How many beats it has heard of the member that it has heard least of."""
+    return min((int(beat.split()[0]) for beat in of._last.values()), default=0)
 
 
 def test_member_without_a_beat_is_silent(group: Group, pulses: list[pulse.Pulse]) -> None:
@@ -123,7 +128,7 @@ def test_member_whose_store_closes_is_gone_before_it_is_silent(group: Group, pul
         meeting.Meeting(place, group.servers[0]).claim()
     patient = pulse.Pulse(group.places[0], interval=5, silence=60, number=lambda: 1, changed=lambda: None).start()
     pulses += [patient, beating(group.places[1])]
-    time.sleep(0.5)
+    until(lambda: patient._last, "listening")
     began = time.monotonic()
     del group.servers[2]
     until(lambda: patient.silent == {2}, "rank 2 is gone", 5)
@@ -152,7 +157,7 @@ def test_rank_0_that_hangs_is_silent_although_its_store_never_answers(pulses: li
             meeting.Meeting(place, server).claim()
         member, root = beating(places[1]), beating(places[0])
         pulses += [member, root]
-        time.sleep(0.5)
+        until(lambda: beats(member), "rank 0 is heard")
         assert not member.silent
         os.kill(process.pid, signal.SIGSTOP)
 
