@@ -54,10 +54,10 @@ def parse(data: Mapping[str, Any]) -> Spec:
     return spec
 
 
-def _part(data: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+def _part(data: Mapping[str, Any], field: str, where: str = "spec") -> Mapping[str, Any]:
     value = data.get(field) or {}
     if not isinstance(value, Mapping):
-        raise SpecError(f"spec.{field} must be an object")
+        raise SpecError(f"{where}.{field} must be an object")
     return value
 
 
@@ -69,9 +69,31 @@ def _number(data: Mapping[str, Any], field: str, default: int | None, *, least: 
 
 
 def _template(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The template, of which all that the operator itself touches is of the right kind."""
     template = _part(data, "template")
-    pod = template.get("spec")
-    containers = pod.get("containers") if isinstance(pod, Mapping) else None
-    if not isinstance(containers, list) or not containers or not all(isinstance(c, Mapping) for c in containers):
-        raise SpecError("spec.template.spec.containers must have a container")
+    meta, pod = _part(template, "metadata", "spec.template"), _part(template, "spec", "spec.template")
+    for field in ("labels", "annotations"):
+        _part(meta, field, "spec.template.metadata")
+    where = "spec.template.spec"
+    _part(pod, "securityContext", where)
+    _list(pod, "volumes", where)
+    if not _list(pod, "containers", where):
+        raise SpecError(f"{where}.containers must have a container")
+    for field in ("containers", "initContainers"):
+        for place, container in enumerate(_list(pod, field, where)):
+            _container(container, f"{where}.{field}[{place}]")
     return template
+
+
+def _container(data: Mapping[str, Any], where: str) -> None:
+    _part(data, "securityContext", where)
+    _list(data, "volumeMounts", where)
+    if not all(isinstance(variable.get("name"), str) for variable in _list(data, "env", where)):
+        raise SpecError(f"{where}.env must name each variable")
+
+
+def _list(data: Mapping[str, Any], field: str, where: str) -> list[Mapping[str, Any]]:
+    value = data.get(field) or []
+    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+        raise SpecError(f"{where}.{field} must be a list of objects")
+    return value

@@ -19,6 +19,11 @@ def template(**fields: Any) -> dict[str, Any]:
     return {"spec": {**copy.deepcopy(build.TEMPLATE["spec"]), **fields}}
 
 
+def container(**fields: Any) -> dict[str, Any]:
+    """A spec's template with these fields in its container."""
+    return {"template": template(containers=[{**build.TEMPLATE["spec"]["containers"][0], **fields}])}
+
+
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "min above max": ({"minNodes": 5, "maxNodes": 4}, "spec.minNodes must not be greater than spec.maxNodes"),
     "nodes below min": ({"minNodes": 2, "nodes": 1}, "spec.nodes must be from spec.minNodes to spec.maxNodes"),
@@ -42,6 +47,23 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "one name twice": (
         {"template": template(containers=[{"name": "a", "image": "a"}] * 2)},
         "spec.template.spec.containers[1]",
+    ),
+    "an environment that is a map": (
+        container(env={"A": "1"}),
+        'unknown field "spec.template.spec.containers[0].env.A"',
+    ),
+    "an environment that is a text": (container(env="A=1"), "containers[0].env in body must be of type array"),
+    "a variable without a name": (container(env=[{"value": "1"}]), "containers[0].env[0].name"),
+    "mounts that are no list": (container(volumeMounts="a:b"), "volumeMounts in body must be of type array"),
+    "a context that is no object": (container(securityContext="x"), "securityContext in body must be of type object"),
+    "volumes that are no list": ({"template": template(volumes="a")}, "volumes in body must be of type array"),
+    "a pod's context that is no object": (
+        {"template": template(securityContext=[])},
+        "spec.template.spec.securityContext in body must be of type object",
+    ),
+    "init containers that are no list": (
+        {"template": template(initContainers="a")},
+        "spec.template.spec.initContainers in body must be of type array",
     ),
     "restarts by the kubelet": ({"template": template(restartPolicy="Always")}, "spec.template.spec.restartPolicy"),
     "another's rights": (
@@ -140,7 +162,8 @@ async def test_the_whole_pod_template_is_kept(admin: clients.Client, namespace: 
                 "env": [{"name": "A", "value": "😀"}],
             }
         ],
-        initContainers=[{"name": "side", "image": "i", "restartPolicy": "Always"}],
+        initContainers=[{"name": "side", "image": "i", "restartPolicy": "Always", "env": None, "volumeMounts": None}],
+        securityContext={"fsGroup": 7},
         tolerations=[{"operator": "Exists"}],
         volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
     )

@@ -10,6 +10,17 @@ from elasticjob_operator import __main__
 from elasticjob_operator.api import names, settings, spec, times
 from support import operator_builders as build
 
+
+def pod(**fields: object) -> dict[str, object]:
+    """A template with these fields in its pod's spec."""
+    return {"template": {"spec": {**build.TEMPLATE["spec"], **fields}}}
+
+
+def container(**fields: object) -> dict[str, object]:
+    """A template with these fields in its container."""
+    return pod(containers=[{**build.TEMPLATE["spec"]["containers"][0], **fields}])
+
+
 JOB_NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?", fullmatch=True)
 
 
@@ -42,12 +53,30 @@ def test_other_names_are_nobodys_place(name: str) -> None:
         ({"nodes": 9}, "spec.nodes must be from spec.minNodes to spec.maxNodes"),
         ({"failurePolicy": 3}, "spec.failurePolicy must be an object"),
         ({"template": {}}, "spec.template.spec.containers must have a container"),
-        ({"template": {"spec": {"containers": ["x"]}}}, "spec.template.spec.containers must have a container"),
+        ({"template": {"spec": {"containers": ["x"]}}}, "spec.template.spec.containers must be a list of objects"),
+        ({"template": {"metadata": {"labels": ["x"]}}}, "spec.template.metadata.labels must be an object"),
+        (pod(securityContext="x"), "spec.template.spec.securityContext must be an object"),
+        (pod(volumes={"a": {}}), "spec.template.spec.volumes must be a list of objects"),
+        (pod(initContainers={"a": {}}), "spec.template.spec.initContainers must be a list of objects"),
+        (container(env={"A": "1"}), r"spec.template.spec.containers\[0\].env must be a list of objects"),
+        (container(env=[{"name": 5}]), r"spec.template.spec.containers\[0\].env must name each variable"),
+        (container(volumeMounts={"a": "b"}), r"spec.template.spec.containers\[0\].volumeMounts must be a list"),
+        (container(securityContext="x"), r"spec.template.spec.containers\[0\].securityContext must be an object"),
+        (
+            pod(initContainers=[{"name": "fetch", "securityContext": ["x"]}]),
+            r"spec.template.spec.initContainers\[0\].securityContext must be an object",
+        ),
     ],
 )
 def test_a_spec_of_an_older_api_is_refused_by_field(fields: dict[str, object], message: str) -> None:
     with pytest.raises(spec.SpecError, match=message):
         build.a_spec(**fields)
+
+
+def test_what_is_left_empty_in_a_template_is_not_there() -> None:
+    fields = container(env=None, volumeMounts=None, securityContext=None)
+
+    assert build.a_spec(**fields).template == fields["template"]
 
 
 def test_without_a_wish_the_most_is_wanted() -> None:
