@@ -6,6 +6,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Coroutine
+from http import HTTPStatus
 from typing import Any, cast
 
 import kopf
@@ -126,10 +127,11 @@ async def _start(client: clients.Client, elector: Elector | None) -> None:
         try:
             await client.request("GET", f"/apis/{names.API_VERSION}")
             break
-        except errors.NotFoundError:
-            logger.warning("the API server knows no %s in %s: install the CRD", names.PLURAL, names.API_VERSION)
         except errors.ApiError as error:
-            logger.warning("waiting for the API server: %s", error)
+            if error.status == HTTPStatus.NOT_FOUND:  # in no words of its own: to the API server this is only a path
+                logger.warning("the API server knows no %s in %s: install the CRD", names.PLURAL, names.API_VERSION)
+            else:
+                logger.warning("waiting for the API server: %s", error)
         await asyncio.sleep(CRD_SECONDS)
     if elector is not None:
         await elector.acquire()

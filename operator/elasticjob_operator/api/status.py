@@ -95,6 +95,11 @@ _NUMBERS = {
     "disruptions": "disruptions",
     "resizes": "resizes",
 }
+_LONG = ("observedGeneration", "round")
+"""Numbers of 64 bits in the CRD; all others there have 32."""
+
+INT32 = 2**31 - 1
+
 _TEXTS = {
     "state": "state",
     "reason": "reason",
@@ -114,7 +119,7 @@ _TIMES = {
 
 def dump(status: Status) -> dict[str, Any]:
     """The API's form. Numbers are always there, what is absent is not."""
-    data: dict[str, Any] = {key: getattr(status, field) for field, key in _NUMBERS.items()}
+    data: dict[str, Any] = {key: _bounded(key, getattr(status, field)) for field, key in _NUMBERS.items()}
     data |= {key: getattr(status, field) for field, key in _TEXTS.items() if getattr(status, field)}
     moments = {key: getattr(status, field) for field, key in _TIMES.items()}
     data |= {key: times.dump(moment) for key, moment in moments.items() if moment is not None}
@@ -124,6 +129,11 @@ def dump(status: Status) -> dict[str, Any]:
     data["lastFailure"] = status.last_failure and _failure(status.last_failure)
     data["progress"] = status.progress and _progress(status.progress)
     return {key: value for key, value in data.items() if value not in (None, [])}
+
+
+def _bounded(key: str, number: int) -> int:
+    """The number, or the nearest that the API takes: a status that is refused says nothing at all."""
+    return number if key in _LONG else max(-INT32 - 1, min(number, INT32))
 
 
 def parse(data: Mapping[str, Any] | None) -> Status:
@@ -179,7 +189,7 @@ def _failure(failure: Failure) -> dict[str, Any]:
     return {
         "node": failure.slot,
         "pod": failure.pod,
-        "exitCode": failure.exit_code,
+        "exitCode": _bounded("exitCode", failure.exit_code),
         "message": failure.message,
         "time": times.dump(failure.time),
     }

@@ -1,7 +1,7 @@
 """Everything the operator ever does to the cluster, as frozen values: ``core`` makes them, ``kube`` carries them out.
 
-They are carried out in the order of the tuple; neighbours of one class at the same time. A refused round write ends the
-reconcile there: what follows was decided for a round that did not come about.
+They are carried out in the order of the tuple; neighbours of one class at the same time. A write that lost its
+race ends the reconcile there: what follows was decided for a round, or a Lease, that is not so.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ class WriteRound:
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseLease:
-    """Free a slot whose holder is dead, if it still holds the Lease as it was read."""
+    """Free a slot whose holder is dead, if its Lease still says what it said when it was read."""
 
     lease: SlotLease
 
@@ -73,6 +73,7 @@ class Problem:
 
     reason: str
     message: str
+    kind: Kind = "Pod"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -93,6 +93,7 @@ def _environment(job: jobs.Job, wish: spec.Spec, slot: int) -> list[dict[str, An
         "PET_NNODES": f"{wish.min_nodes}:{wish.max_nodes}",
         "PET_NPROC_PER_NODE": wish.nproc_per_node,
         "PET_MAX_RESTARTS": str(MAX_RESTARTS),
+        "PET_STANDALONE": "0",  # all that a template's envFrom could still turn torchrun away from us with
         "ELASTICJOB_SLOT": str(slot),
     }
     fields = {"ELASTICJOB_POD_UID": "metadata.uid", "ELASTICJOB_POD_IP": "status.podIP"}

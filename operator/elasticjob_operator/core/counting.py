@@ -5,9 +5,9 @@ resize or the job's end took away not at all. A UID stays on the list for as lon
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from elasticjob_operator.api import status
+from elasticjob_operator.api import status, times
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.pods import Pod
 from elasticjob_rendezvous.round.record import Phase, Record
@@ -33,8 +33,11 @@ def count(observed: Observed, record: Record, now: int) -> Counters:
     before = observed.job.status
     known = set(before.counted)
     ending = record.phase is Phase.CLOSED
-    failed = () if ending else tuple(p for p in observed.pods if p.uid not in known and _failed(observed, record, p))
-    lost = () if ending else tuple(sorted(set(_disrupted(observed, record)) - known - {p.uid for p in failed}))
+    done = frozenset(observed.lease(m.slot).pod for m in observed.finished(record))
+    still = () if ending else tuple(p for p in observed.pods if p.slot in record.plan and p.uid not in done)
+    failed = tuple(p for p in still if p.uid not in known and _failed(observed, p))
+    gone = () if ending else _gone(observed, record, done)
+    lost = tuple(sorted({*_disrupted(still), *gone} - known - {p.uid for p in failed}))
     failed_pods = before.failed_pods + len(failed)
     return Counters(
         failed_pods=failed_pods,
@@ -47,26 +50,31 @@ def count(observed: Observed, record: Record, now: int) -> Counters:
     )
 
 
-def _failed(observed: Observed, record: Record, pod: Pod) -> bool:
-    if pod.slot not in record.plan or pod.deleting or pod.disrupted or _has_finished(observed, record, pod.uid):
+def _failed(observed: Observed, pod: Pod) -> bool:
+    if pod.deleting or pod.disrupted:
         return False
-    never_joined = pod.phase == "Succeeded" and not observed.lease(pod.slot).seen
+    never_joined = pod.phase == "Succeeded" and not observed.lease(pod.slot).seen and not _sent_away(observed, pod)
     return pod.phase == "Failed" or never_joined
 
 
-def _disrupted(observed: Observed, record: Record) -> Iterator[str]:
-    for pod in observed.pods:
-        ending = (pod.deleting and pod.started) or (pod.phase == "Failed" and pod.disrupted)
-        if ending and pod.slot in record.plan and not _has_finished(observed, record, pod.uid):
+def _sent_away(observed: Observed, pod: Pod) -> bool:
+    """Whether the plan has changed since the pod was made: it may have gone because it was not wanted just then."""
+    resize, created = observed.job.status.last_resize, times.parse(pod.created)
+    return resize is not None and created is not None and created <= resize.start
+
+
+def _disrupted(pods: Iterable[Pod]) -> Iterator[str]:
+    for pod in pods:
+        if (pod.deleting and pod.started) or (pod.phase == "Failed" and pod.disrupted):
             yield pod.uid
+
+
+def _gone(observed: Observed, record: Record, done: frozenset[str]) -> Iterator[str]:
+    """Holders of planned slots of whose pods nothing else is left."""
     for slot in record.plan:
         holder = observed.lease(slot).pod
-        if holder and holder not in observed.by_uid and not _has_finished(observed, record, holder):
+        if holder and holder not in observed.by_uid and holder not in done:
             yield holder
-
-
-def _has_finished(observed: Observed, record: Record, uid: str) -> bool:
-    return any(observed.lease(m.slot).pod == uid and observed.has_finished(m, record.sealed) for m in record.members)
 
 
 def _remembered(observed: Observed, uids: set[str]) -> tuple[str, ...]:

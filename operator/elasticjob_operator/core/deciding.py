@@ -19,7 +19,7 @@ from elasticjob_operator.core import (
     rounds,
     telling,
 )
-from elasticjob_operator.core.actions import Action, Decision, Event, Problem, WriteRound
+from elasticjob_operator.core.actions import Action, Decision, Problem, WriteRound
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation, Step
 from elasticjob_rendezvous.round.record import Phase
@@ -36,11 +36,13 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     if job.deleting or (observed.round.record is None and job.status.finished):
         return Decision(status=job.status)  # owner references do the rest
     if isinstance(spec, str):
-        return _invalid(observed, spec, now)
+        return _stuck(observed, Problem(INVALID_SPEC, spec), now, state="Invalid")
+    if before_pods := [problem for problem in problems if problem.kind != "Pod"]:
+        return _stuck(observed, before_pods[0], now, state=job.status.state if observed.round.record else "Starting")
     freed = tuple(releasing.releases(observed, recreating.readable(observed)))
     situation, step = _stepped(releasing.after(observed, freed), observed, spec, now)
     known = reporting.moments(situation, recreating.readable(observed))
-    slots = max(spec.max_nodes, *(slot + 1 for slot in situation.record.plan))
+    slots = max((spec.max_nodes, *(slot + 1 for slot in situation.record.plan)))
     actions: tuple[Action, ...] = (
         *children.missing(observed, slots),
         *freed,
@@ -76,6 +78,7 @@ def _wake(situation: Situation, step: Step, known: status.Status) -> float | Non
     ends = [step.wake_after]
     if situation.counters.lost:
         ends.append(SOON)
+    ends += [max(1, left) for left in replacing.overstays(situation)]
     if situation.record.phase is Phase.CLOSED and not known.completion_time:
         ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(known.round_time)))
     if any(p.live and p.slot not in situation.record.plan for p in situation.observed.pods):
@@ -85,18 +88,20 @@ def _wake(situation: Situation, step: Step, known: status.Status) -> float | Non
     return min((end for end in ends if end is not None), default=None)
 
 
-def _invalid(observed: Observed, message: str, now: int) -> Decision:
-    """A spec that can't be understood: nothing is touched, and the status says what is wrong with it."""
+def _stuck(observed: Observed, problem: Problem, now: int, *, state: str) -> Decision:
+    """A spec that can't be understood, or an object that has to be there before the round is written.
+
+    Nothing (more) is touched, and the status says why. It says nothing of a round that was not written.
+    """
     job, old = observed.job, observed.job.status
-    bad = conditions.Condition(conditions.PODS_READY, holds=False, reason=INVALID_SPEC, message=message)
+    bad = conditions.Condition(conditions.PODS_READY, holds=False, reason=problem.reason, message=problem.message)
     stamped = conditions.kept(old.conditions, dataclasses.replace(bad, since=now, generation=job.generation))
     rest = tuple(c for c in old.conditions if c.type != stamped.type)
     new = dataclasses.replace(
         old,
         observed_generation=job.generation,
-        state="Invalid",
-        reason=INVALID_SPEC,
+        state=state,
+        reason=problem.reason,
         conditions=(*rest, stamped),
     )
-    told = () if new.state == old.state else (Event(INVALID_SPEC, message, warning=True),)
-    return Decision(status=new, events=told)
+    return Decision(status=new, events=tuple(telling.problem(old, problem)))

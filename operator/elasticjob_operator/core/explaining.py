@@ -65,7 +65,7 @@ def _too_few(situation: Situation) -> str:
 
 def _pods_ready(situation: Situation, problems: tuple[Problem, ...]) -> Condition:
     """Why pods are missing or not running: the API server's refusal first, then the pods' own trouble."""
-    wanted = [s for s in situation.record.plan if not replacing.finished(situation, s)]
+    wanted = [s for s in situation.record.plan if s not in situation.finished]
     ready = [s for s in wanted if any(p.ready for p in situation.observed.live.get(s, ()))]
     troubled = [p for s in wanted for p in situation.observed.live.get(s, ()) if p.trouble]
     count = f"{len(ready)} of {len(wanted)} pods are ready"

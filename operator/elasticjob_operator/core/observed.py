@@ -36,13 +36,22 @@ class Access:
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
-    """One job and all its objects. ``access`` is ``None`` when it was not read this time."""
+    """One job and all its objects. ``access`` is ``None`` when it was not read this time.
+
+    ``taken`` are slots and numbers of pods that carry the job's labels and are not its own, but an earlier job's, say.
+    """
 
     job: Job
     round: Round = Round()
     leases: Mapping[int, SlotLease] = dataclasses.field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
     access: Access | None = None
+    taken: frozenset[tuple[int, int]] = frozenset()
+
+    @functools.cached_property
+    def used(self) -> frozenset[tuple[int, int]]:
+        """Slots and numbers in whose names pods are there."""
+        return self.taken | {(pod.slot, pod.number) for pod in self.pods}
 
     @functools.cached_property
     def live(self) -> Mapping[int, tuple[Pod, ...]]:
@@ -75,6 +84,10 @@ class Observed:
         """Whether this process has recorded that its work of this round is done."""
         lease = self.lease(member.slot)
         return lease.nonce == member.nonce and lease.finished == number
+
+    def finished(self, record: Record) -> tuple[Member, ...]:
+        """Members of the last sealed round that have recorded that their work of it is done."""
+        return tuple(m for m in record.members if self.has_finished(m, record.sealed))
 
     def lost(self, record: Record) -> tuple[Member, ...]:
         """Members of the last sealed round that are gone (or are going) without having finished.

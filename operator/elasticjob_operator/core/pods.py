@@ -4,13 +4,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_operator.api import names
+from elasticjob_operator.api import names, times
 
 _WAITING_IS_TROUBLE = frozenset({
     "CreateContainerConfigError", "CreateContainerError", "ErrImagePull", "ImagePullBackOff", "InvalidImageName",
     "ErrImageNeverPull", "RunContainerError",
 })  # fmt: skip
 """Reasons of a waiting container that do not pass by themselves."""
+
+_ENDS = ("Succeeded", "Failed")
+"""Phases of a pod in which nothing runs any more."""
 
 _DISRUPTED = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Terminated", "UnexpectedAdmissionError"})
 """``status.reason`` of a failed pod whose failure is the cluster's and not the program's."""
@@ -34,11 +37,13 @@ class Pod:
     exit_code: int | None = None
     trouble: str = ""
     message: str = ""
+    trainer_ended: int | None = None
+    """Since when the trainer has ended while another container keeps the pod; its phase here is the trainer's."""
 
     @property
     def terminal(self) -> bool:
-        """Whether no container of it runs any more, nor ever will."""
-        return self.phase in ("Succeeded", "Failed")
+        """Whether its trainer does not run any more, nor ever will."""
+        return self.phase in _ENDS
 
     @property
     def live(self) -> bool:
@@ -53,23 +58,26 @@ def parse(job: str, data: Mapping[str, Any]) -> Pod | None:
     if place is None:
         return None
     conditions = {c.get("type"): c for c in status.get("conditions") or ()}
-    ended = _ended(data)
+    ended, trainer_end = _ended(data)
+    phase = status.get("phase") or "Pending"
+    kept = bool(trainer_end) and phase not in _ENDS
     trouble, message = _trouble(status, conditions)
     return Pod(
         name=meta["name"],
         uid=meta["uid"],
         slot=place[0],
         number=place[1],
-        phase=status.get("phase") or "Pending",
+        phase=_ENDS[bool(trainer_end.get("exitCode"))] if kept else phase,
         deleting=bool(meta.get("deletionTimestamp")),
         ready=conditions.get("Ready", {}).get("status") == "True",
-        started=any((c.get("state") or {}).get("running") for c in status.get("containerStatuses") or ()),
+        started=not kept and any((c.get("state") or {}).get("running") for c in status.get("containerStatuses") or ()),
         created=meta.get("creationTimestamp") or "",
         template=(meta.get("annotations") or {}).get(names.TEMPLATE_ANNOTATION, ""),
         disrupted="DisruptionTarget" in conditions or status.get("reason") in _DISRUPTED,
         exit_code=ended.get("exitCode"),
         trouble=trouble,
         message=message or ended.get("message") or status.get("message") or _why(ended),
+        trainer_ended=(times.parse(trainer_end.get("finishedAt")) or 0) if kept else None,
     )
 
 
@@ -78,15 +86,16 @@ def trainer(containers: list[Mapping[str, Any]]) -> int:
     return next((i for i, c in enumerate(containers) if c.get("name") == names.TRAINER), 0)
 
 
-def _ended(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """How the trainer has ended; if it has not, how another container failed (an init container, say)."""
+def _ended(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """How the trainer has ended, if it has not how another container failed (an init container, say); and the first."""
     containers = (data.get("spec") or {}).get("containers") or [{}]
     name = containers[trainer(containers)].get("name")
     status = data.get("status") or {}
     statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     ends = {s.get("name"): (s.get("state") or {}).get("terminated") or {} for s in statuses}
     failed = next((end for end in ends.values() if end.get("exitCode")), {})
-    return ends.get(name) or failed
+    end = ends.get(name) or {}
+    return end or failed, end
 
 
 def _why(ended: Mapping[str, Any]) -> str:

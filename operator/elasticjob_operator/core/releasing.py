@@ -6,7 +6,7 @@ that is gone the Lease is the last trace: it is freed only when the loss is coun
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from elasticjob_operator.core.actions import ReleaseLease
 from elasticjob_operator.core.observed import Observed
@@ -18,8 +18,9 @@ def releases(observed: Observed, record: Record | None) -> Iterator[ReleaseLease
     """The Leases to free: each holder is dead, and no finish that still counts is wiped out."""
     if record is not None and record.phase is Phase.CLOSED:
         return
+    kept = _kept(observed, record)
     for _, lease in sorted(observed.leases.items()):
-        if _dead(observed, lease) and _told(observed, record, lease) and not _counts(observed, record, lease):
+        if _dead(observed, lease) and _told(observed, record, lease) and not kept(lease):
             yield ReleaseLease(lease)
 
 
@@ -38,12 +39,12 @@ def _told(observed: Observed, record: Record | None, lease: SlotLease) -> bool:
     return counted or record is None or lease.slot not in record.plan
 
 
-def _counts(observed: Observed, record: Record | None, lease: SlotLease) -> bool:
-    if not lease.finished:
-        return False
+def _kept(observed: Observed, record: Record | None) -> Callable[[SlotLease], bool]:
+    """Whether a Lease says of a finish that still counts."""
     if record is None or record.sealed == 0:
-        return True
-    return record.sealed == lease.finished and not (record.phase is Phase.OPEN and _witnessed(observed, record))
+        return lambda lease: bool(lease.finished)
+    over = not (record.phase is Phase.OPEN and _witnessed(observed, record))
+    return lambda lease: over and lease.finished == record.sealed
 
 
 def _witnessed(observed: Observed, record: Record) -> bool:

@@ -3,6 +3,7 @@
 Pods that have ended are kept as far as they tell something: a finished job's, and the last that failed.
 """
 
+import itertools
 from collections.abc import Iterator
 
 from elasticjob_operator.core import building
@@ -37,7 +38,7 @@ def actions(situation: Situation, *, resized: int | None, closed: int | None) ->
         yield from _duplicates(living)
         if living:
             yield from _outdated(situation, living[0])
-        elif not wait and not finished(situation, slot):
+        elif not wait and slot not in situation.finished:
             yield Create("Pod", _next_pod(situation, slot))
 
 
@@ -50,24 +51,29 @@ def backoff(situation: Situation) -> int:
     return max(0, pause - situation.since(last.time))
 
 
-def finished(situation: Situation, slot: int) -> bool:
-    """Whether the slot's work in the running round is done, so that it needs no pod any more."""
-    record = situation.record
-    done = {m.slot for m in record.members if situation.observed.has_finished(m, record.sealed)}
-    return record.running and slot in done
+def overstays(situation: Situation) -> Iterator[int]:
+    """Seconds until pods are taken away whose trainer has ended, and which other containers keep."""
+    for pod in situation.observed.pods:
+        if pod.trainer_ended is not None and not pod.deleting:
+            yield LEAVING_SECONDS - situation.since(pod.trainer_ended)
+
+
+def _overstayed(situation: Situation, pod: Pod) -> bool:
+    if pod.trainer_ended is None or pod.uid in situation.uncounted:
+        return False
+    return situation.since(pod.trainer_ended) >= LEAVING_SECONDS
 
 
 def _next_pod(situation: Situation, slot: int) -> dict[str, object]:
-    job = situation.observed.job
-    used = {pod.number for pod in situation.observed.pods if pod.slot == slot}
-    number = next(n for n in range(len(used) + 1) if n not in used)
-    return building.pod(job, situation.spec, slot, number)
+    used = situation.observed.used
+    number = next(n for n in itertools.count() if (slot, n) not in used)
+    return building.pod(situation.observed.job, situation.spec, slot, number)
 
 
 def _ended(situation: Situation, closed: int | None) -> Iterator[Action]:
     late = situation.since(closed) >= LEAVING_SECONDS
     for pod in situation.observed.pods:
-        if pod.live and (late or not pod.started):
+        if (pod.live and (late or not pod.started)) or (not pod.deleting and _overstayed(situation, pod)):
             yield DeletePod(pod.name, pod.uid, "the job is over")
 
 
@@ -83,12 +89,15 @@ def _old(situation: Situation) -> Iterator[Action]:
     counted = set(situation.status.counted)
     ended = [p for p in situation.observed.pods if p.terminal and not p.deleting and p.slot in situation.record.plan]
     failed = sorted((p for p in ended if p.phase == "Failed"), key=lambda p: (p.created, p.name))
-    for pod in failed[:-FAILED_KEPT]:
-        if pod.uid in counted or pod.disrupted:
+    for place, pod in enumerate(failed, FAILED_KEPT - len(failed)):
+        if place < 0 and (pod.uid in counted or pod.disrupted):
             yield DeletePod(pod.name, pod.uid, "a later pod failed too")
+        elif _overstayed(situation, pod):
+            yield DeletePod(pod.name, pod.uid, "its trainer has ended, and its other containers have not")
     for pod in ended:
         known = pod.uid in counted or situation.observed.lease(pod.slot).seen
-        if pod.phase == "Succeeded" and known and not finished(situation, pod.slot):
+        unfinished = known and pod.slot not in situation.finished
+        if pod.phase == "Succeeded" and (unfinished or _overstayed(situation, pod)):
             yield DeletePod(pod.name, pod.uid, "it ended, but the job did not")
 
 

@@ -22,7 +22,7 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
     yield from _round(situation, new)
     yield from _pods(situation)
     yield from _resize(situation.status, new)
-    yield from _problems(situation.status, problems)
+    yield from problem(situation.status, *problems[:1])
     yield from _end(situation.status, new)
 
 
@@ -73,11 +73,12 @@ def _resize(old: status.Status, new: status.Status) -> Iterator[Event]:
         yield Event("ResizeCompleted", f"the job was resized {sizes} in {resize.end - resize.start} s")
 
 
-def _problems(old: status.Status, problems: tuple[Problem, ...]) -> Iterator[Event]:
+def problem(old: status.Status, *found: Problem) -> Iterator[Event]:
+    """What the API server refuses, when it is not what it has refused before."""
     before = conditions.find(old.conditions, conditions.PODS_READY)
-    for problem in problems[:1]:
-        if before is None or before.reason != problem.reason:
-            yield Event(problem.reason, problem.message[:1024], warning=True)
+    for one in found:
+        if before is None or before.reason != one.reason:
+            yield Event(one.reason, one.message[:1024], warning=True)
 
 
 def _end(old: status.Status, new: status.Status) -> Iterator[Event]:

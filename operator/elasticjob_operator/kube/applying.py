@@ -21,6 +21,9 @@ from elasticjob_rendezvous.round import lease
 WRITER = "operator"
 """Who wrote the round, in its record."""
 
+NAME_TAKEN = "NameTaken"
+"""An object of the name is there and is not the job's. Of a pod it concerns that one alone."""
+
 PARALLEL = 16
 """Writes for one job at the same time."""
 
@@ -33,7 +36,7 @@ class Applier:
         self._pace = pace
 
     async def apply(self, job: jobs.Job, todo: Sequence[actions.Action]) -> tuple[actions.Problem, ...]:
-        """Carry out *todo*; the problems that came up. After a first one of a kind, its neighbours are left out.
+        """Carry out *todo*; the problems that came up. What comes after one is left out, unless it is one pod's alone.
 
         Raises:
             errors.ApiError: something that trying again will mend.
@@ -43,10 +46,8 @@ class Applier:
             for batch in _batches(list(group)):
                 found = await asyncio.gather(*(self._one(job, action) for action in batch))
                 problems += [problem for problem in found if problem]
-                if problems:
-                    break
-            if problems:
-                break
+                if any(map(_concerns_others, problems)):
+                    return tuple(problems)
         return tuple(problems)
 
     async def _one(self, job: jobs.Job, action: actions.Action) -> actions.Problem | None:
@@ -56,51 +57,62 @@ class Applier:
             case actions.Replace(kind=kind, manifest=manifest):
                 await self._client.replace(kind, manifest)
             case actions.WriteRound():
-                await self._write_round(job, action)
+                return await self._write_round(job, action)
             case actions.ReleaseLease():
                 await self._release(job, action.lease)
             case actions.DeletePod(name=name, uid=uid):
                 await self._client.delete("Pod", job.namespace, name, uid=uid)
         return None
 
-    async def _create(self, job: jobs.Job, kind: str, manifest: dict[str, Any]) -> actions.Problem | None:
+    async def _create(self, job: jobs.Job, kind: actions.Kind, manifest: dict[str, Any]) -> actions.Problem | None:
         if kind == "Pod":
             await self._pace.turn()
         try:
             await self._client.create(kind, manifest)
         except errors.ConflictError:
-            return await self._taken(job, kind, manifest["metadata"]["name"])
+            problem = await self._taken(job, kind, manifest["metadata"]["name"])
+            if problem is None and kind == "ConfigMap":
+                raise  # it is ours, but may hold another round than the one that was decided
+            return problem
         except errors.RefusedError as error:
-            return actions.Problem("TemplateInvalid" if kind == "Pod" else f"{kind}Invalid", error.message)
+            return actions.Problem("TemplateInvalid" if kind == "Pod" else f"{kind}Invalid", error.message, kind)
         except errors.ForbiddenError as error:
             quota = "exceeded quota" in error.message
-            return actions.Problem("QuotaExceeded" if quota else f"{kind}Forbidden", error.message)
+            return actions.Problem("QuotaExceeded" if quota else f"{kind}Forbidden", error.message, kind)
         return None
 
-    async def _taken(self, job: jobs.Job, kind: str, name: str) -> actions.Problem | None:
+    async def _taken(self, job: jobs.Job, kind: actions.Kind, name: str) -> actions.Problem | None:
         """An object of this name is there: ours (a reply was lost, or a list was old), or somebody else's."""
         found = await self._client.get(kind, job.namespace, name)
         if found is None or jobs.owns(job, found):
             return None
-        return actions.Problem("NameTaken", f"{kind} {name} is not this job's; it is made when that one is gone")
+        message = f"{kind} {name} is not this job's; the job's own is made when that one is gone"
+        return actions.Problem(NAME_TAKEN, message, kind)
 
-    async def _write_round(self, job: jobs.Job, action: actions.WriteRound) -> None:
+    async def _write_round(self, job: jobs.Job, action: actions.WriteRound) -> actions.Problem | None:
         manifest = children.config_map(job, dataclasses.replace(action.record, writer=WRITER))
-        if action.version:
-            manifest["metadata"]["resourceVersion"] = action.version
-            await self._client.replace("ConfigMap", manifest)
-        else:
-            await self._client.create("ConfigMap", manifest)
+        if not action.version:
+            return await self._create(job, "ConfigMap", manifest)
+        manifest["metadata"]["resourceVersion"] = action.version
+        await self._client.replace("ConfigMap", manifest)
+        return None
 
     async def _release(self, job: jobs.Job, held: lease.SlotLease) -> None:
-        """Free the Lease if its holder is still the one that was found dead."""
+        """Free the Lease if it still says what the decision was made on: its last word may be that it has finished."""
         found = await self._client.get("Lease", job.namespace, names.slot_lease(job.name, held.slot))
-        if found is None or (found.get("spec") or {}).get("holderIdentity") != lease.holder(held):
+        if found is None:
             return
+        owner = (found.get("spec") or {}).get("holderIdentity")
+        if lease.parse(held.slot, owner, found["metadata"].get("annotations")) != held:
+            raise errors.ConflictError(0, f"the Lease of slot {held.slot} has changed since it was read")
         found["spec"] = {**found["spec"], "holderIdentity": ""}
         kept = {k: v for k, v in (found["metadata"].get("annotations") or {}).items() if not k.startswith(lease.PREFIX)}
         found["metadata"]["annotations"] = {**kept, **lease.annotations(releasing.released(held))}
         await self._client.replace("Lease", found)
+
+
+def _concerns_others(problem: actions.Problem) -> bool:
+    return problem.kind != "Pod" or problem.reason != NAME_TAKEN
 
 
 def _group(action: actions.Action) -> tuple[type, str]:

@@ -15,7 +15,7 @@ class ApiError(Exception):
 
 
 class NotFoundError(ApiError):
-    """404: there is no such object, or kind."""
+    """404 in the API server's own words: there is no such object."""
 
 
 class ConflictError(ApiError):
@@ -35,7 +35,7 @@ class RefusedError(ApiError):
 
 
 class UnavailableError(ApiError):
-    """429, 5xx, no answer or a late one: whether anything was done is unknown, so read again before repeating."""
+    """429, 5xx, no answer, a late one, another's 404: what was done is unknown, so read again before repeating."""
 
 
 _KINDS: dict[int, type[ApiError]] = {
@@ -59,5 +59,7 @@ def from_response(status: int, body: bytes, retry_after: str | None) -> ApiError
     except (ValueError, KeyError, TypeError, AttributeError):
         message, reason, ending = body[:200].decode(errors="replace"), "", False
     kind = UnavailableError if status >= _SERVER_ERROR else EndingError if ending else _KINDS.get(status, ApiError)
+    if kind is NotFoundError and reason != "NotFound":
+        kind = UnavailableError  # somebody on the way knows no such page: that tells nothing about the object
     seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
     return kind(status, message, reason=reason, retry_after=seconds)

@@ -23,7 +23,8 @@ class Notice:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self._known: dict[str, Hashable] = {}
+        self._known: dict[str, tuple[Hashable, Hashable]] = {}
+        self._older: dict[str, tuple[Hashable, Hashable]] = {}
         self._jobs: dict[str, int] = {}
         self._heard: dict[str, float] = {}
 
@@ -36,17 +37,18 @@ class Notice:
             return
         if event["type"] == "DELETED":
             self._known.pop(uid, None)
+            self._older.pop(uid, None)
             self._jobs.pop(uid, None)
             self._queue.add(key)
             return
         if kind == "ElasticJob":
             self._jobs[uid] = item["metadata"].get("generation", 0)
         news, progress = _news(kind, item)
-        before = self._known.get(uid)
+        before = self._known.get(uid) or self._older.pop(uid, None)
         self._known[uid] = (news, progress)
-        if before is None or before[0] != news:  # type: ignore[index]  # always such a pair
+        if before is None or before[0] != news:
             self._queue.add(key)
-        elif before[1] != progress:  # type: ignore[index]  # always such a pair
+        elif before[1] != progress:
             self._queue.add(key, max(PROGRESS_SECONDS, float(len(self._jobs))))
 
     def quiet(self, kind: str) -> float:
@@ -58,8 +60,8 @@ class Notice:
         return {uid for uid, generation in listed.items() if self._jobs.get(uid, 0) < generation}
 
     def prune(self) -> None:
-        """Forget what was known, as objects whose deletion was never told would stay for ever."""
-        self._known.clear()
+        """Forget objects of which nothing was heard since the last time: their deletion may never have been told."""
+        self._known, self._older = {}, self._known
 
 
 def _key(kind: str, item: Mapping[str, Any]) -> Key | None:

@@ -45,14 +45,16 @@ class Reader:
         job = jobs.parse(found)
         selector = names.selector(job.name)
         leases = [item for item in await self._client.list("Lease", job.namespace, selector) if jobs.owns(job, item)]
-        found_pods = [item for item in await self._client.list("Pod", job.namespace, selector) if jobs.owns(job, item)]
-        parsed = [pods.parse(job.name, item) for item in found_pods]
+        found_pods = await self._client.list("Pod", job.namespace, selector)
+        parsed = [pods.parse(job.name, item) for item in found_pods if jobs.owns(job, item)]
+        others = [names.pod_place(job.name, i["metadata"]["name"]) for i in found_pods if not jobs.owns(job, i)]
         seen = observed.Observed(
             job=job,
             round=_round(job, round_),
             leases={slot: value for item in leases if (value := _lease(job, item)) for slot in (value.slot,)},
             pods=tuple(sorted((p for p in parsed if p), key=lambda p: (p.slot, p.number))),
             access=await self._access(job),
+            taken=frozenset(place for place in others if place),
         )
         return Reading(seen, found)
 
@@ -76,7 +78,8 @@ class Reader:
             binding=binding is not None and jobs.owns(job, binding),
         )
         if access.account and access.role and access.binding:
-            self._access_until[job.uid] = now + ACCESS_SECONDS
+            valid = {uid: until for uid, until in self._access_until.items() if until > now}  # jobs that are gone, too
+            self._access_until = {**valid, job.uid: now + ACCESS_SECONDS}
         return access
 
 

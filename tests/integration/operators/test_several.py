@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from cluster import LocalCluster
+from elasticjob_operator.api import names
 from elasticjob_operator.kube import client as clients
-from support.operator_cluster import SYSTEM, Operator, kubeconfig_of
+from support.operator_cluster import SYSTEM, Operator, kubeconfig_of, until
 from support.operator_job import Job
 from support.operator_simulation import Simulation
+
+LOOKS = 3
+"""How often the operator is made to look at a job that needs nothing."""
 
 KINDS = ("ElasticJob", "Pod", "ConfigMap", "Lease", "Role", "RoleBinding", "ServiceAccount", "Event")
 
@@ -31,16 +35,24 @@ async def versions(admin: clients.Client, namespace: str) -> dict[str, Any]:
 async def test_nothing_is_written_when_nothing_happens(
     admin: clients.Client, simulation: Simulation, operator: Operator
 ) -> None:
+    async def rested() -> dict[str, Any] | None:
+        first = await versions(admin, simulation.namespace)
+        await asyncio.sleep(0.5)
+        return first if await versions(admin, simulation.namespace) == first else None
+
     operator.start()
     job = Job(admin, simulation)
     await job.apply(nodes=2)
     await job.trains(2)
-    await asyncio.sleep(2)
-    before = await versions(admin, simulation.namespace)
+    before = await until(rested, seconds=60)
 
-    await asyncio.sleep(5)
+    for n in range(LOOKS):
+        meta = {"name": f"stranger-{n}", "namespace": simulation.namespace, "labels": names.labels(simulation.job)}
+        await admin.create("ConfigMap", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+        await asyncio.sleep(1)  # that nothing is written shows in time alone
 
-    assert await versions(admin, simulation.namespace) == before
+    after = await versions(admin, simulation.namespace)
+    assert {name: version for name, version in after.items() if "stranger" not in name} == before
 
 
 async def test_two_operators_at_once_do_nothing_twice(
@@ -79,7 +91,11 @@ async def test_the_one_that_waited_takes_over(
     await job.apply(nodes=1)
     await job.trains(1)
     second.start()
-    await asyncio.sleep(3)
+
+    async def waits() -> bool:
+        return "waiting: " in second.text
+
+    await until(waits)
     try:
         assert operator.stop() == 0
         await job.scale(2)

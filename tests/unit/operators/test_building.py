@@ -71,6 +71,7 @@ def test_the_whole_pod() -> None:
                         {"name": "PET_NNODES", "value": "2:4"},
                         {"name": "PET_NPROC_PER_NODE", "value": "gpu"},
                         {"name": "PET_MAX_RESTARTS", "value": "1000000"},
+                        {"name": "PET_STANDALONE", "value": "0"},
                         {"name": "ELASTICJOB_SLOT", "value": "1"},
                         {"name": "ELASTICJOB_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
                         {"name": "ELASTICJOB_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},

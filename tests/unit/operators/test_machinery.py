@@ -13,6 +13,10 @@ from elasticjob_operator.core.actions import Create, DeletePod, Problem, Release
 from elasticjob_operator.kube import electing, errors, noticing, queue, watchdog
 from elasticjob_operator.kube.applying import Applier
 from elasticjob_operator.kube.pacing import Pace
+from elasticjob_operator.kube.reading import Reader
+from elasticjob_operator.kube.reconciling import Reconciler
+from elasticjob_rendezvous.round import lease
+from elasticjob_rendezvous.round.lease import SlotLease
 from support import operator_builders as build
 
 KEY = queue.Key("default", "digits")
@@ -31,6 +35,10 @@ class FakeClient:
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
         self._answer("get", kind, name)
         return copy.deepcopy(self.objects.get((kind, name)))
+
+    async def list(self, kind: str, namespace: str | None, selector: str = "") -> list[dict[str, Any]]:
+        self._answer("list", kind, "")
+        return [copy.deepcopy(item) for (found, _), item in self.objects.items() if found == kind]
 
     async def create(self, kind: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         name = manifest["metadata"]["name"]
@@ -59,7 +67,7 @@ class FakeClient:
 
     def _put(self, kind: str, item: dict[str, Any]) -> dict[str, Any]:
         version = int(item["metadata"].get("resourceVersion", 0)) + 1
-        item["metadata"] = {**item["metadata"], "resourceVersion": str(version)}
+        item["metadata"] = {"uid": f"uid {len(self.calls)}", **item["metadata"], "resourceVersion": str(version)}
         self.objects[kind, item["metadata"]["name"]] = item
         return item
 
@@ -183,6 +191,22 @@ async def test_a_pod_is_news_when_its_state_changes_or_it_is_gone() -> None:
     ]
 
     assert told(*events) == [0, 0, 0, 0]
+
+
+async def test_a_relist_makes_no_news_of_what_was_heard_since_the_last_one() -> None:
+    asked: list[float] = []
+    waiting: Any = queue.Queue()
+    waiting.add = lambda _, after=0.0: asked.append(after)
+    notice = noticing.Notice(waiting)
+
+    for _ in range(4):
+        notice.event("Lease", {"type": "MODIFIED", "object": lease_item(arrived="1")})
+        notice.prune()
+    assert asked == [0]
+
+    notice.prune()
+    notice.event("Lease", {"type": "MODIFIED", "object": lease_item(arrived="1")})
+    assert asked == [0, 0]  # what was not heard of for a whole interval is forgotten
 
 
 async def test_what_belongs_to_no_job_is_ignored() -> None:
@@ -315,18 +339,118 @@ async def test_a_round_that_has_changed_since_it_was_read_ends_the_reconcile() -
     assert "delete Pod digits-0-0" not in client.calls
 
 
-async def test_a_lease_that_has_a_new_holder_is_not_freed() -> None:
+@pytest.mark.parametrize(
+    "read",
+    [
+        SlotLease(0, pod="pod-0-0", nonce="00000000", seen=4, finished=4),  # another holder
+        SlotLease(0, pod="pod-0-0", nonce="ffffffff", seen=4),  # it had not finished yet
+    ],
+)
+async def test_a_lease_is_freed_only_as_it_was_read(read: SlotLease) -> None:
     client: Any = FakeClient()
-    meta = {"name": "digits-0", "namespace": "default", "annotations": {"elasticjob.dev/seen": "4", "mine": "stays"}}
-    await client.create("Lease", {"metadata": meta, "spec": {"holderIdentity": "pod-0-0/ffffffff"}})
+    held = SlotLease(0, pod="pod-0-0", nonce="ffffffff", seen=4, finished=4)
+    meta = {"name": "digits-0", "namespace": "default", "annotations": {**lease.annotations(held), "mine": "stays"}}
+    await client.create("Lease", {"metadata": meta, "spec": {"holderIdentity": lease.holder(held)}})
 
-    await applied(client, ReleaseLease(build.held(0)))
-    assert client.objects["Lease", "digits-0"]["spec"]["holderIdentity"] == "pod-0-0/ffffffff"
-    await applied(client, ReleaseLease(build.held(0, arrived=4).__class__(0, pod="pod-0-0", nonce="ffffffff", seen=4)))
+    with pytest.raises(errors.ConflictError):
+        await applied(client, ReleaseLease(read), WriteRound(build.a_round(), ""))
+    assert client.objects["Lease", "digits-0"]["metadata"]["annotations"]["elasticjob.dev/finished"] == "4"
+    assert ("ConfigMap", "digits-rendezvous") not in client.objects
+    await applied(client, ReleaseLease(held))
 
     freed = client.objects["Lease", "digits-0"]
     assert freed["spec"]["holderIdentity"] == ""
     assert freed["metadata"]["annotations"] == {"elasticjob.dev/seen": "4", "mine": "stays"}
+
+
+# Whole looks at a job whose names are taken
+
+
+def a_cluster(*others: tuple[str, str], owner: str = "another") -> Any:
+    """A client of a cluster that has the job and, of these kinds and names, objects that are not the job's."""
+    client = FakeClient()
+    job = build.manifest(nodes=3)
+    job["metadata"] |= {"namespace": "default", "uid": build.UID, "generation": 1, "resourceVersion": "1"}
+    client.objects["ElasticJob", "digits"] = job
+    for kind, name in others:
+        meta = {"name": name, "namespace": "default", "uid": f"of {owner}", "resourceVersion": "1"}
+        client.objects[kind, name] = {"metadata": {**meta, "ownerReferences": [{"uid": owner}]}}
+    return client
+
+
+async def looked(client: Any, times: int = 3) -> list[bool]:
+    """So many looks at the job."""
+    applier = Applier(client, Pace(1000))
+    reconciler = Reconciler(client, queue.Queue(), Reader(client), applier, instance="test")
+    return [await reconciler.reconcile(KEY) for _ in range(times)]
+
+
+def of_kind(client: Any, kind: str) -> list[str]:
+    return sorted(name for found, name in client.objects if found == kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("ConfigMap", "digits-rendezvous"), ("ServiceAccount", "digits-worker"), ("Lease", "digits-2")]
+)
+async def test_anothers_object_in_the_place_of_ours_is_told_once_and_no_round_is_made_up(kind: str, name: str) -> None:
+    client = a_cluster((kind, name))
+
+    assert await looked(client) == [False] * 3
+
+    status = client.objects["ElasticJob", "digits"]["status"]
+    condition = next(c for c in status["conditions"] if c["type"] == "PodsReady")
+    assert (status["state"], status["reason"], condition["reason"], status["round"]) == (
+        "Starting",
+        "NameTaken",
+        "NameTaken",
+        0,
+    )
+    assert name in condition["message"]
+    assert [client.objects["Event", e]["reason"] for e in of_kind(client, "Event")] == ["NameTaken"]
+    assert of_kind(client, "Pod") == []
+
+    del client.objects[kind, name]
+    assert (await looked(client))[-1]
+    assert client.objects["ElasticJob", "digits"]["status"]["round"] == 1
+    assert len(of_kind(client, "Pod")) == 3
+
+
+async def test_a_round_that_another_operator_has_made_meanwhile_ends_the_reconcile() -> None:
+    client = a_cluster(("ConfigMap", "digits-rendezvous"), owner=build.UID)
+
+    with pytest.raises(errors.ConflictError):
+        await applied(client, WriteRound(build.a_round(), ""))
+
+
+async def test_a_pod_that_an_earlier_job_of_the_name_has_left_only_costs_its_number() -> None:
+    client = a_cluster(("Pod", "digits-0-0"))
+
+    assert all(await looked(client))
+
+    assert of_kind(client, "Pod") == ["digits-0-0", "digits-0-1", "digits-1-0", "digits-2-0"]
+
+
+async def test_one_pods_name_that_is_taken_does_not_keep_the_others_from_being_made() -> None:
+    client: Any = FakeClient()
+    await client.create("Pod", {**a_pod_manifest("digits-0-0")})
+
+    problems = await applied(client, *(Create("Pod", a_pod_manifest(f"digits-{n}-0")) for n in range(3)))
+
+    assert [p.reason for p in problems] == ["NameTaken"]
+    assert of_kind(client, "Pod") == ["digits-0-0", "digits-1-0", "digits-2-0"]
+
+
+async def test_jobs_that_are_gone_are_not_remembered() -> None:
+    client = a_cluster()
+    reader = Reader(client)
+    reader._access_until = {"gone": 0.0}
+    applier = Applier(client, Pace(1000))
+    reconciler = Reconciler(client, queue.Queue(), reader, applier, instance="test")
+
+    for _ in range(2):
+        await reconciler.reconcile(KEY)
+
+    assert set(reader._access_until) == {build.UID}
 
 
 # Errors, and watches that are gone
@@ -335,7 +459,9 @@ async def test_a_lease_that_has_a_new_holder_is_not_freed() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (404, b'{"message": "no"}', errors.NotFoundError),
+        (404, b'{"message": "no", "reason": "NotFound"}', errors.NotFoundError),
+        (404, b'{"message": "no"}', errors.UnavailableError),
+        (404, b"<html>no such page</html>", errors.UnavailableError),
         (409, b'{"message": "no"}', errors.ConflictError),
         (422, b'{"message": "no"}', errors.RefusedError),
         (403, b'{"message": "no"}', errors.ForbiddenError),

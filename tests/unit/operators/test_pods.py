@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from elasticjob_operator.api import times
 from elasticjob_operator.core import pods
 
 
@@ -55,6 +56,27 @@ def test_why_it_has_failed(statuses: dict[str, Any], code: int | None, message: 
     pod = parsed({"phase": "Failed", **statuses})
 
     assert (pod.terminal, pod.live, pod.exit_code, pod.message) == (True, False, code, message)
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (1, "Failed")])
+def test_the_trainers_end_is_the_pods_whatever_else_runs_in_it(code: int, phase: str) -> None:
+    side = {"name": "side", "state": {"running": {}}}
+    end = ended("trainer", code, finishedAt="2026-01-01T00:00:07Z")
+
+    pod = parsed({"phase": "Running", "containerStatuses": [side, end]})
+    whole = parsed({"phase": phase, "containerStatuses": [end]})
+
+    assert (pod.phase, pod.terminal, pod.live, pod.started, pod.exit_code) == (phase, True, False, False, code)
+    assert pod.trainer_ended == times.parse("2026-01-01T00:00:07Z")
+    assert whole.trainer_ended is None
+
+
+def test_a_side_cars_end_is_not_the_pods() -> None:
+    trainer = {"name": "trainer", "state": {"running": {}}}
+
+    pod = parsed({"phase": "Running", "containerStatuses": [ended("side", 1), trainer]})
+
+    assert (pod.phase, pod.live, pod.trainer_ended) == ("Running", True, None)
 
 
 @pytest.mark.parametrize(

@@ -457,6 +457,31 @@ def test_only_the_last_failed_pods_are_kept_and_none_uncounted_is_deleted() -> N
 
 
 @pytest.mark.parametrize(
+    ("phase", "ago", "counted", "expected"),
+    [
+        ("Failed", 59, True, []),
+        ("Failed", 60, True, ["-digits-1-0"]),
+        ("Failed", 60, False, []),
+        ("Succeeded", 60, True, ["-digits-1-0"]),
+    ],
+)
+def test_a_pod_that_a_side_car_keeps_is_taken_away_after_a_while(
+    phase: str, ago: int, *, counted: bool, expected: list[str]
+) -> None:
+    kept = a_pod(1, phase=phase, trainer_ended=NOW - ago, started=False, ready=False)
+    known = known_of(a_round(), counted=(build.uid(1, 0),) if counted else ())
+
+    assert todo(running(job=a_job(nodes=2, known=known), having=[a_pod(0), kept, a_pod(1, 1)])) == expected
+
+
+def test_a_pod_that_a_side_car_keeps_does_not_outlive_the_job_for_long() -> None:
+    kept = a_pod(0, phase="Succeeded", trainer_ended=NOW - 60, started=False)
+    read = running(record=a_round(Phase.CLOSED), having=[kept, a_pod(1, phase="Succeeded", started=False)])
+
+    assert todo(read, closed=NOW - 5) == ["-digits-0-0"]
+
+
+@pytest.mark.parametrize(
     ("count", "ago", "made"), [(1, 0, True), (2, 4, False), (2, 5, True), (9, 299, False), (9, 300, True)]
 )
 def test_failing_pods_are_made_again_ever_more_slowly(count: int, ago: int, *, made: bool) -> None:

@@ -1,12 +1,13 @@
 """What is counted, and what is told of it: counters, conditions, events."""
 
 import dataclasses
+import sys
 from typing import Any
 
 import pytest
 
-from elasticjob_operator.api import conditions, status
-from elasticjob_operator.core import counting, deciding
+from elasticjob_operator.api import conditions, status, times
+from elasticjob_operator.core import counting, deciding, replacing
 from elasticjob_operator.core.actions import Decision, Problem
 from elasticjob_operator.core.observed import Observed, Round
 from elasticjob_rendezvous.round.lease import Failure, Progress, SlotLease
@@ -74,6 +75,15 @@ def test_a_pod_that_ends_without_ever_joining_counts_as_failed() -> None:
     assert found.failed_pods == 1
     assert found.last_failure is not None
     assert "torchrun" in found.last_failure.message
+
+
+@pytest.mark.parametrize(("made", "failures"), [(-5, 0), (5, 1)])
+def test_a_pod_that_was_sent_away_before_it_could_join_has_not_failed(made: int, failures: int) -> None:
+    known = known_of(a_round(), last_resize=status.Resize(start=NOW - 30, before=1, after=2))
+    pod = a_pod(1, phase="Succeeded", exit_code=0, created=times.dump(NOW - 30 + made))
+    read = running(job=a_job(nodes=2, known=known), leases=[held(0), SlotLease(1)], having=[a_pod(0), pod])
+
+    assert counted(read).failed_pods == failures
 
 
 def test_a_finish_is_neither_a_failure_nor_a_loss() -> None:
@@ -177,6 +187,25 @@ def test_a_resize_says_what_it_waits_for() -> None:
     assert message == "from 2 to 3 nodes; training goes on until nodes 2 are ready"
 
 
+@pytest.mark.parametrize("phase", [Phase.FINISHING, Phase.CLOSED])
+def test_a_plan_of_no_nodes_is_read_like_any_other(phase: Phase) -> None:
+    read = running(record=a_round(phase, plan=(), members=(0, 1)))
+
+    assert decided(read).status.round_phase == phase.value
+
+
+def test_the_end_is_told_when_a_side_car_is_left() -> None:
+    pods = [a_pod(0, phase="Succeeded", trainer_ended=NOW - 20, started=False), a_pod(1, phase="Succeeded")]
+
+    record = a_round(Phase.CLOSED)
+    job = a_job(nodes=2, known=known_of(record, completion_time=NOW - 20))
+
+    decision = decided(running(record=record, having=pods, job=job))
+
+    assert decision.status.state == "Succeeded"
+    assert decision.wake_after == replacing.LEAVING_SECONDS - 20
+
+
 def test_the_end_is_told_when_the_last_pod_has_ended() -> None:
     record = a_round(Phase.CLOSED)
     going = decided(running(record=record)).status
@@ -271,6 +300,47 @@ def test_a_status_that_is_written_and_read_is_the_same() -> None:
     )
 
     assert status.parse(status.dump(rich)) == rich
+
+
+def test_numbers_are_within_what_the_api_takes() -> None:
+    last = status.Failure(1, -(2**40), "no", NOW)
+
+    data = status.dump(status.Status(failures=2**31, round=2**40, last_failure=last))
+
+    assert (data["failures"], data["round"], data["lastFailure"]["exitCode"]) == (2**31 - 1, 2**40, -(2**31))
+
+
+def steps(nodes: int, *, failed: bool) -> int:
+    """Lines of code that run to decide about a job of so many nodes."""
+    count = 0
+
+    def trace(*_: Any) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    slots = range(nodes)
+    fields: dict[str, Any] = {"phase": "Failed", "started": False, "trainer_ended": NOW - 90} if failed else {}
+    read = running(
+        slots,
+        job=a_job(
+            minNodes=1, maxNodes=nodes, failurePolicy={"maxFailures": 10000}, known=known_of(a_round(plan=slots))
+        ),
+        having=[a_pod(slot, **fields) for slot in slots],
+        leases=[held(slot, finished=0 if failed else slot % 2) for slot in slots],
+    )
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        decided(read)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_four_times_the_nodes_are_no_more_than_four_times_the_work(*, failed: bool) -> None:
+    assert steps(256, failed=failed) < 4.5 * steps(64, failed=failed)
 
 
 @pytest.mark.parametrize(
