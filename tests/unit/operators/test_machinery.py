@@ -243,7 +243,9 @@ async def test_one_leads_and_the_other_waits_until_it_is_released(monkeypatch: p
     second = electing.Elector(client, namespace="system", identity="second")
     await first.acquire()
     waiting = asyncio.create_task(second.acquire())
-    await asyncio.sleep(0.3)
+    async with asyncio.timeout(5):
+        while client.calls.count(f"get Lease {electing.NAME}") < 4:  # noqa: ASYNC110 - it looks at its own pace
+            await asyncio.sleep(0.01)
     assert not second.leads
 
     await first.release()
