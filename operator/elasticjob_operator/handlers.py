@@ -15,8 +15,6 @@ import kopf
 from elasticjob_operator.api import names
 from elasticjob_operator.kube.noticing import Notice
 
-KINDS = {"elasticjobs": "ElasticJob", "pods": "Pod", "configmaps": "ConfigMap", "leases": "Lease"}
-
 SERVER_SECONDS, CLIENT_SECONDS = 300, 330
 """A watch is begun anew after so long, on the server's side and, should that fail, on ours."""
 

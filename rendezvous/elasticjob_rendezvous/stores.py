@@ -12,7 +12,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from elasticjob_rendezvous.round import lease
+from elasticjob_rendezvous.round import record
 
 if TYPE_CHECKING:
     import threading
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     from torch.distributed import PrefixStore, TCPStore
 
-ADDRESS = lease.STORE_ADDRESS
+ADDRESS = record.STORE_ADDRESS
 
 OPERATION_TIMEOUT = 300.0
 """Seconds: torch's own default, for it is torch's agent that uses the store."""

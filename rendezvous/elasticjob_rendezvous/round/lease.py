@@ -33,8 +33,6 @@ MAX_TEXT = 1024
 MAX_NUMBER = 2**53
 """Numbers beyond are refused: JSON readers disagree on them, and no job gets there."""
 
-NONCE = re.compile(r"[0-9a-f]{8}")
-STORE_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
 _HOLDER = re.compile(r"([A-Za-z0-9.-]{1,253})/([0-9a-f]{8})")
 
 
@@ -143,7 +141,7 @@ def _number(text: str) -> int:
 
 
 def _store(text: str) -> str:
-    if not STORE_ADDRESS.fullmatch(text):
+    if not record.STORE_ADDRESS.fullmatch(text):
         raise ValueError(f"not address:port: {text!r}")
     return text
 

@@ -25,7 +25,7 @@ MAX_NUMBER = 2**31 - 1
 """Largest number that is read: they go on into an ElasticJob's status, whose numbers have 32 bits."""
 
 _NONCE = re.compile(r"[0-9a-f]{8}")
-_STORE = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
+STORE_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
 
 
 class RecordError(ValueError):
@@ -219,7 +219,7 @@ def _nonce(value: Any) -> str:
 
 
 def _store(value: Any) -> str:
-    if _text(value) and not _STORE.fullmatch(value):
+    if _text(value) and not STORE_ADDRESS.fullmatch(value):
         raise RecordError(f"not address:port: {value!r}")
     return str(value)
 
