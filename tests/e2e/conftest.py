@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from demo import evidence, staging
-from support import e2e_scenes
+from support import checkout, e2e_scenes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+    from datetime import datetime
 
     from cluster.clusters import Cluster
     from demo.story import Scene
@@ -40,10 +41,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Three cluster nodes, the images, shared storage, the operator installed from the chart."""
-    cluster = staging.bring_up("e2e")
+    cluster = staging.bring_up(checkout.cluster_name("e2e"))
     staging.install_operator(cluster)
     yield cluster
     cluster.down()
+
+
+@pytest.fixture(scope="session")
+def outages() -> list[tuple[datetime, datetime]]:
+    """When there was no API server, or one that had not loaded its rights yet: from its crash to its readiness."""
+    return []
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import pytest
 
 from cluster import ClusterError, LocalCluster, cgroups, waiting
 from cluster.images import building, layouts, pause, stocks
+from support import checkout
 
 GPUS = 2
 SECONDS = 90
@@ -63,7 +64,9 @@ HEADLESS = {
 @pytest.fixture(scope="module")
 def local() -> Iterator[LocalCluster]:
     """Three nodes, and on each of them a pod that waits for commands."""
-    local = LocalCluster.start(name="test-nodes", nodes=3, gpus_per_node=GPUS, images=[building.OPERATOR.image()])
+    local = LocalCluster.start(
+        name=checkout.cluster_name("nodes"), nodes=3, gpus_per_node=GPUS, images=[building.OPERATOR.image()]
+    )
     local.shared_storage()
     local.kubectl("create", "namespace", NAMESPACE)
     local.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,13 +70,17 @@ def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: Local
     checks.learned(e2e_scenes.finish(scene))
 
 
-def test_training_goes_on_while_there_is_no_api_server(local: LocalCluster, scene: Scene) -> None:
+def test_training_goes_on_while_there_is_no_api_server(
+    local: LocalCluster, scene: Scene, outages: list[tuple[datetime, datetime]]
+) -> None:
     before, pods = story.start_with_two(scene), scene.pods
     step = before.last_step
 
+    began = datetime.now(UTC)
     local.stop_component("kube-apiserver", crash=True)
     time.sleep(OUTAGE)
     local.start_component("kube-apiserver")
+    outages.append((began, datetime.now(UTC)))
     scene.wait("news of the training", lambda: before.last_step > step)
 
     checks.undisturbed(before, scene.current, pods, scene.pods)

@@ -23,13 +23,18 @@ from cluster import (
     storage,
     waiting,
 )
+from support import checkout
 
 TESTS = Path(__file__).parents[1]
+CONTROL, BESIDE, DOWN, KILLED, BROKEN, OUTLIVES = (
+    checkout.cluster_name(f"test-{purpose}")
+    for purpose in ("control", "beside", "down", "killed", "broken", "outlives")
+)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    cluster = LocalCluster.start(name="test-control", control_plane_only=True)
+    cluster = LocalCluster.start(name=CONTROL, control_plane_only=True)
     yield cluster
     cluster.down()
 
@@ -142,7 +147,7 @@ def test_a_component_that_dies_is_shown_with_its_log(cluster: LocalCluster) -> N
 
 
 def test_two_clusters_run_side_by_side(cluster: LocalCluster) -> None:
-    other = LocalCluster.start(name="test-beside", control_plane_only=True)
+    other = LocalCluster.start(name=BESIDE, control_plane_only=True)
     try:
         other.kubectl("create", "configmap", "only-there")
         assert "only-there" not in cluster.kubectl("get", "configmaps")
@@ -186,22 +191,22 @@ def test_shared_storage_can_be_asked_for_again_and_is_empty_then(cluster: LocalC
 
 def test_down_leaves_nothing() -> None:
     before = namespaces()
-    cluster = LocalCluster.start(name="test-down", control_plane_only=True)
-    assert len(traces("test-down")) > 5
+    cluster = LocalCluster.start(name=DOWN, control_plane_only=True)
+    assert len(traces(DOWN)) > 5
     assert len(namespaces() - before) >= 1
-    link = f"elasticjob{folders.of('test-down').index()}"
+    link = f"elasticjob{folders.of(DOWN).index()}"
 
     cluster.down()
 
-    assert traces("test-down") == []
+    assert traces(DOWN) == []
     assert link not in running.run("ip", "link")
     cluster.down()
 
 
 @pytest.mark.parametrize("moment", ["the folder", "the machine", "the API server"])
 def test_a_launcher_killed_at_any_moment_does_not_keep_the_next_from_working(moment: str) -> None:
-    launcher = _launch("test-killed")
-    folder = folders.of("test-killed")
+    launcher = _launch(KILLED)
+    folder = folders.of(KILLED)
     machine = machines.Machine(folder.control, folder.cgroup)
     reached = {
         "the folder": lambda: folder.index() is not None,
@@ -212,11 +217,11 @@ def test_a_launcher_killed_at_any_moment_does_not_keep_the_next_from_working(mom
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
 
-    again = LocalCluster.start(name="test-killed", control_plane_only=True)
+    again = LocalCluster.start(name=KILLED, control_plane_only=True)
     assert again.kubectl("get", "--raw=/readyz") == "ok"
     again.down()
 
-    assert traces("test-killed") == []
+    assert traces(KILLED) == []
 
 
 def test_a_cluster_that_cannot_start_says_why_and_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,21 +231,21 @@ def test_a_cluster_that_cannot_start_says_why_and_is_switched_off(monkeypatch: p
     )
 
     with pytest.raises(errors.ClusterError, match=r"kube-apiserver on control has died:\n(.*\n)*.*Nonsense"):
-        LocalCluster.start(name="test-broken", control_plane_only=True)
+        LocalCluster.start(name=BROKEN, control_plane_only=True)
 
-    assert processes.find(lambda one: any(str(folders.of("test-broken").path) in word for word in one.words)) == []
-    LocalCluster.stop("test-broken")
-    assert traces("test-broken") == []
+    assert processes.find(lambda one: any(str(folders.of(BROKEN).path) in word for word in one.words)) == []
+    LocalCluster.stop(BROKEN)
+    assert traces(BROKEN) == []
 
 
 def test_a_cluster_outlives_its_launcher_and_any_other_process_can_take_it_down() -> None:
-    launcher = _launch("test-outlives")
+    launcher = _launch(OUTLIVES)
     assert launcher.wait(120) == 0
 
-    assert LocalCluster.attach("test-outlives").kubectl("get", "--raw=/readyz") == "ok"
-    LocalCluster.stop("test-outlives")
+    assert LocalCluster.attach(OUTLIVES).kubectl("get", "--raw=/readyz") == "ok"
+    LocalCluster.stop(OUTLIVES)
 
-    assert traces("test-outlives") == []
+    assert traces(OUTLIVES) == []
 
 
 def _launch(name: str) -> "subprocess.Popen[bytes]":

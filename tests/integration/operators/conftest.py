@@ -9,13 +9,13 @@ import pytest
 
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
-from support import operator_cluster, operator_simulation
+from support import checkout, operator_cluster, operator_simulation
 
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[LocalCluster]:
     """A real etcd and API server with the chart installed, for all tests of this folder."""
-    cluster = LocalCluster.start(name="operators", control_plane_only=True)
+    cluster = LocalCluster.start(name=checkout.cluster_name("operators"), control_plane_only=True)
     operator_cluster.install(cluster)
     yield cluster
     cluster.down()

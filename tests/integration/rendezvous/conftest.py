@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cluster import LocalCluster
-from support import rendezvous_api, rendezvous_jobs
+from support import checkout, rendezvous_api, rendezvous_jobs
 
 if TYPE_CHECKING:
     import pathlib
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[LocalCluster]:
     """A real etcd and API server, for all tests of this folder."""
-    cluster = LocalCluster.start(name=f"rendezvous-{os.getpid()}", control_plane_only=True)
+    cluster = LocalCluster.start(name=checkout.cluster_name("rendezvous"), control_plane_only=True)
     yield cluster
     cluster.down()
 
