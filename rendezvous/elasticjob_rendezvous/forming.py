@@ -240,17 +240,16 @@ class Forming:
     def _check_deadline(self) -> None:
         limit = self._session.timers.join_timeout
         if limit and time.monotonic() - self._began > limit:
-            raise RendezvousTimeoutError(
-                f"no round with at least {self._session.config.low} nodes within {limit:g} s: {self._where()}"
-            )
+            raise RendezvousTimeoutError(f"no round of enough nodes within {limit:g} s: {self._where()}")
 
     def _where(self) -> str:
-        view = self._session.board.view
+        session, view = self._session, self._session.board.view
         if view.record is None:
-            return view.problem
-        leases: Mapping[int, agent.Sighting] = self._session.leases() or {}
-        here = sorted(agent.arrived(self._session.me, view.record, leases))
-        return f"round {view.record.number} is {view.record.phase.value}, arrived: {here}"
+            return f"at least {session.config.low} are needed, {view.problem}"
+        leases: Mapping[int, agent.Sighting] = session.leases() or {}
+        here = sorted(agent.arrived(session.me, view.record, leases))
+        least = agent.least(session.me, view.record)
+        return f"at least {least} are needed, round {view.record.number} is {view.record.phase.value}, arrived: {here}"
 
     def _report(self, problem: str) -> None:
         if problem != self._problem and self._session.board.synced:

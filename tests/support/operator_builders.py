@@ -97,6 +97,7 @@ def a_round(
         "members": tuple(Member(slot, nonce(slot, life)) for slot, life in sorted(lives.items())),
         "store": "10.0.0.0:40000",
         "writer": "operator",
+        "min_nodes": 1,
         "result": Result.SUCCEEDED if phase is Phase.CLOSED else Result.NONE,
     }
     if phase is Phase.OPEN and number == 1:

@@ -20,6 +20,7 @@ def step(situation: Situation) -> Step | None:
         plan=situation.target,
         absent=_absent(situation),
         suspects=record.suspects | reforming.leaving(situation),
+        min_nodes=situation.spec.min_nodes,
     )
     if changed != record:
         return Step(changed)

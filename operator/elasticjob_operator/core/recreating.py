@@ -24,8 +24,8 @@ def record(observed: Observed, spec: Spec) -> Record:
     job, plan = observed.job, plans.first(observed, wanted=spec.wanted)
     seen = observed.highest_seen
     if seen == 0 and not observed.round.error:
-        return changing.started(job.uid, plan)
-    fresh = changing.started(job.uid, plan, number=max(seen, 1) + 1, reason=Reason.STATE_LOST)
+        return changing.started(job.uid, plan, min_nodes=spec.min_nodes)
+    fresh = changing.started(job.uid, plan, number=max(seen, 1) + 1, reason=Reason.STATE_LOST, min_nodes=spec.min_nodes)
     fresh = dataclasses.replace(
         fresh,
         absent=frozenset(slot for slot in plan if slot not in observed.live),

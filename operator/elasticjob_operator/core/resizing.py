@@ -17,8 +17,14 @@ def step(situation: Situation) -> Step | None:
     if record.phase is not Phase.SEALED:
         return None
     announced = situation.target | (record.plan & record.member_slots)
-    if announced != record.plan:
-        return Step(changing.amended(record, plan=announced, absent=record.absent | (announced - record.plan)))
+    told = changing.amended(
+        record,
+        plan=announced,
+        absent=record.absent | (announced - record.plan),
+        min_nodes=situation.spec.min_nodes,
+    )
+    if told != record:
+        return Step(told)
     if not _due(situation):
         return _wait(situation)
     if situation.spec.checkpoint_grace == 0 or _answered(situation):
@@ -75,4 +81,5 @@ def _opened(situation: Situation) -> Record:
         Reason.RESIZED if resized else Reason.NODE_JOINED,
         plan=plan,
         absent=plan - record.member_slots - situation.observed.parked(record),
+        min_nodes=situation.spec.min_nodes,
     )

@@ -33,7 +33,11 @@ agents would watch all Leases whenever the first slot is late."""
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """Who I am: one process in one slot. ``planned``: an operator decides which slots are wanted."""
+    """Who I am: one process in one slot. ``planned``: an operator decides which slots are wanted.
+
+    ``low`` and ``high`` are torchrun's. With an operator they are what was so when the pod was made: the plan is the
+    maximum, and the record's ``min_nodes`` the minimum.
+    """
 
     job: str
     slot: int
@@ -210,13 +214,18 @@ def _seal(at: Situation, record: Record) -> Action:
     if at.leases is None:
         return Wait(look=at.waited >= _turn(at, record))
     here, awaited = arrived(at.me, record, at.leases), _awaited(at.me, record, at.leases)
-    if awaited <= here.keys() and len(here) >= at.me.low and witnessed(record, at.leases) and _called(at, here):
-        members = [Member(slot, here[slot].nonce) for slot in sorted(here)[: at.me.high]]
+    if (
+        awaited <= here.keys()
+        and len(here) >= least(at.me, record)
+        and witnessed(record, at.leases)
+        and _called(at, here)
+    ):
+        members = [Member(slot, here[slot].nonce) for slot in sorted(here)[: None if at.me.planned else at.me.high]]
         return Write(
             changing.sealed(record, members, here[members[0].slot].store),
             f"seals round {record.number} with {len(members)} nodes",
         )
-    if record.suspects and _without_suspects(at, record) < at.me.low:
+    if record.suspects and _without_suspects(at, record) < least(at.me, record):
         return Write(changing.amended(record, suspects=()), "forgives the suspects: too few without them")
     silent = _also_silent(at, record, awaited - here.keys())
     if silent:
@@ -235,7 +244,9 @@ def _also_silent(at: Situation, record: Record, missing: Collection[int]) -> set
     found = {m.nonce for m in suspected(record, at.me, at.silent) if m.slot in missing and m != _member(at.me)}
     wanted = at.leases or {}
     found = {nonce for nonce in found if any(s.lease.nonce == nonce for s in wanted.values())} - record.suspects
-    enough = _without_suspects(at, dataclasses.replace(record, suspects=record.suspects | found)) >= at.me.low
+    enough = _without_suspects(at, dataclasses.replace(record, suspects=record.suspects | found)) >= least(
+        at.me, record
+    )
     return found if enough else set()
 
 
@@ -245,6 +256,11 @@ def _turn(at: Situation, record: Record) -> float:
     wanted = record.plan - record.absent if at.me.planned else record.member_slots or range(at.me.slot)
     before = sum(1 for slot in wanted if slot < at.me.slot and slot not in suspected)
     return at.stagger * (before + 9 * max(0, before - NEAR_CANDIDATES))
+
+
+def least(me: Process, record: Record) -> int:
+    """How many members the open *record* needs: as the operator says now, else as this process was told."""
+    return (record.min_nodes if me.planned else 0) or me.low
 
 
 def arrived(me: Process, record: Record, leases: Mapping[int, Sighting]) -> dict[int, SlotLease]:

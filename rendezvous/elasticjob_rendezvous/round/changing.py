@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def started(job: str, plan: Iterable[int], *, number: int = 1, reason: Reason = Reason.STARTED) -> Record:
+def started(
+    job: str, plan: Iterable[int], *, number: int = 1, reason: Reason = Reason.STARTED, min_nodes: int = 0
+) -> Record:
     """A job's first record; with a *number* above every number seen, the successor of one that was lost."""
-    return Record(job=job, number=number, phase=Phase.OPEN, reason=reason, plan=frozenset(plan))
+    return Record(job=job, number=number, phase=Phase.OPEN, reason=reason, plan=frozenset(plan), min_nodes=min_nodes)
 
 
 def opened(
@@ -28,6 +30,7 @@ def opened(
     absent: Iterable[int] = (),
     suspects: Iterable[str] = (),
     plan: Iterable[int] | None = None,
+    min_nodes: int | None = None,
 ) -> Record:
     """The next round, opened from a sealed (or finishing) one. What was sealed last stays readable, a notice ends."""
     if not record.running:
@@ -42,6 +45,7 @@ def opened(
         absent=frozenset(absent) & new_plan,
         suspects=frozenset(suspects),
         notice=None,
+        min_nodes=record.min_nodes if min_nodes is None else min_nodes,
     )
 
 
@@ -52,11 +56,12 @@ def amended(
     plan: Iterable[int] | None = None,
     absent: Iterable[int] | None = None,
     suspects: Iterable[str] | None = None,
+    min_nodes: int | None = None,
 ) -> Record:
     """An open round with another plan, other absent slots or suspects; never a new number: what arrived stays good.
 
-    A sealed round may be amended in ``plan`` and ``absent`` alone: that is how new slots are announced before the round
-    that takes them in.
+    A sealed round may be amended in ``plan``, ``absent`` and ``min_nodes`` alone: that is how new slots are announced
+    before the round that takes them in, and a minimum that was edited before the round that it bounds.
     """
     if record.phase is Phase.CLOSED or (record.running and (reason is not None or suspects is not None)):
         raise ValueError(f"a {record.phase.value} round is not amended so")
@@ -67,6 +72,7 @@ def amended(
         plan=new_plan,
         absent=(record.absent if absent is None else frozenset(absent)) & new_plan,
         suspects=record.suspects if suspects is None else frozenset(suspects),
+        min_nodes=record.min_nodes if min_nodes is None else min_nodes,
     )
 
 

@@ -109,6 +109,7 @@ class Record:
     store: str = ""
     failures: int = 0
     notice: Notice | None = None
+    min_nodes: int = 0
     result: Result = Result.NONE
     writer: str = ""
 
@@ -156,6 +157,7 @@ def dump(record: Record) -> str:
             "store": record.store,
             "failures": record.failures,
             "notice": record.notice and {"id": record.notice.id, "graceSeconds": record.notice.grace_seconds},
+            "minNodes": record.min_nodes,
             "result": record.result.value,
             "writer": record.writer,
         },
@@ -195,6 +197,7 @@ def _from_json(data: Any) -> Record:
         store=_store(data["store"]),
         failures=_count(data["failures"]),
         notice=_notice(data["notice"]),
+        min_nodes=_count(data.get("minNodes", 0)),  # a writer of an older version does not know it
         result=Result(data["result"]),
         writer=_text(data["writer"]),
     )

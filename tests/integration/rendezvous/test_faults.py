@@ -261,7 +261,7 @@ def test_join_timeout_ends_one_agent_and_no_job(fake_job: Job, fake_agents: Agen
     conf = "join_timeout=3,last_call_timeout=1"
     alone = fake_agents.start(0, planned=False, nnodes="2:3", conf=conf)
     assert alone.wait() == 1
-    assert "no round with at least 2 nodes within 3 s" in alone.text()
+    assert "no round of enough nodes within 3 s: at least 2 are needed" in alone.text()
     both = [fake_agents.start(slot, planned=False, nnodes="2:3", conf="last_call_timeout=1") for slot in (1, 2)]
     for a in both:
         a.trains(1, world=2)

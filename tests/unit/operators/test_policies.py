@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.api import status
-from elasticjob_operator.core import arriving, closing, plans, recreating, reforming, releasing, replacing, resizing
+from elasticjob_operator.core import (
+    arriving,
+    closing,
+    plans,
+    recreating,
+    reforming,
+    releasing,
+    replacing,
+    resizing,
+    rounds,
+)
 from elasticjob_operator.core.actions import Create, DeletePod
 from elasticjob_operator.core.observed import Observed, Round
 from elasticjob_rendezvous.round.lease import Failure, SlotLease
@@ -222,6 +232,17 @@ def test_growth_is_announced_while_training_goes_on() -> None:
     changed = resized(running(**wishing(4)))
 
     assert (changed.number, changed.phase, changed.plan, changed.absent) == (1, Phase.SEALED, {0, 1, 2, 3}, {2, 3})
+
+
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.SEALED])
+def test_a_minimum_that_was_edited_is_written_into_the_round(phase: Phase) -> None:
+    record = a_round(phase, number=2)
+    read = running(leases=[held(0, arrived=2), held(1, arrived=2)], **wishing(2, record=record, minNodes=2))
+
+    changed = rounds.step(at(read)).record
+
+    assert changed is not None
+    assert (changed.number, changed.phase, changed.min_nodes) == (2, phase, 2)
 
 
 def test_newcomers_are_waited_for_before_anything_stops() -> None:

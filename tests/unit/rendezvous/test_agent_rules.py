@@ -16,6 +16,7 @@ NONCES = [f"{slot:08x}" for slot in range(8)]
 ME = agent.Process(job="job", slot=0, nonce=NONCES[0], pod="pod-0", low=1, high=4, planned=True)
 ALONE = dataclasses.replace(ME, planned=False)
 OPEN = changing.started("job", {0, 1, 2})
+FREE_FOR_ALL = changing.started("job", ())
 
 
 def held(slot: int, arrived: int = 0, *, nonce: str = "", still: float = 0, **fields: Any) -> Sighting:
@@ -180,6 +181,29 @@ def test_too_few_do_not_seal() -> None:
     assert agent.decide(at(record, held(0, 1), free(1), me=dataclasses.replace(ME, low=2))) == Wait(look=True)
 
 
+@pytest.mark.parametrize(("told", "written", "seals"), [(1, 3, False), (3, 2, True), (3, 0, False)])
+def test_the_records_minimum_counts_for_more_than_what_the_pod_was_told(
+    told: int, written: int, *, seals: bool
+) -> None:
+    record = changing.amended(OPEN, plan={0, 1}, min_nodes=written)
+    action = agent.decide(at(record, held(0, 1), held(1, 1), me=dataclasses.replace(ME, low=told)))
+    assert isinstance(action, Write) is seals
+
+
+def test_a_plan_of_more_than_the_pod_was_told_is_sealed_in_full() -> None:
+    here = [held(slot, 1) for slot in range(3)]
+    action = agent.decide(at(OPEN, *here, me=dataclasses.replace(ME, high=2)))
+    assert isinstance(action, Write)
+    assert len(action.record.members) == 3
+
+
+def test_without_an_operator_the_records_minimum_says_nothing() -> None:
+    alone = [held(slot, 1) for slot in range(2)]
+    record = dataclasses.replace(FREE_FOR_ALL, min_nodes=1)
+    me = dataclasses.replace(ALONE, low=3)
+    assert agent.decide(at(record, *alone, me=me, enough=9)) == Wait(look=True)
+
+
 def test_without_a_witness_nobody_seals() -> None:
     only_others = changing.amended(ROUND_2, plan={3}, absent=())
     three = dataclasses.replace(ME, slot=3, nonce=NONCES[3], pod="pod-3")
@@ -287,9 +311,6 @@ def test_the_first_record_is_round_1_and_a_lost_one_comes_back_above_all_numbers
     assert isinstance(again, Write)
     assert (first.record.number, first.record.reason) == (1, Reason.STARTED)
     assert (again.record.number, again.record.reason) == (7, Reason.STATE_LOST)
-
-
-FREE_FOR_ALL = changing.started("job", ())
 
 
 def test_max_closes_at_once_and_fewer_after_the_last_call() -> None:

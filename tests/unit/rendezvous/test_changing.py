@@ -29,6 +29,13 @@ def test_a_plan_may_change_while_a_round_runs() -> None:
     assert changing.amended(SEALED, plan={0, 1, 2}, absent={2}).absent == {2}
 
 
+def test_a_minimum_may_change_at_any_time_and_stays() -> None:
+    again = changing.opened(changing.amended(SEALED, min_nodes=2), Reason.WORKERS_FAILED)
+    assert again.min_nodes == 2
+    assert changing.amended(again, min_nodes=1).min_nodes == 1
+    assert changing.opened(SEALED, Reason.RESIZED, min_nodes=3).min_nodes == 3
+
+
 def test_a_seal_counts_a_failure_once_and_forgets_suspects() -> None:
     failed = changing.amended(changing.opened(SEALED, Reason.WORKERS_FAILED), suspects={"0000000c"})
     sealed = changing.sealed(failed, SEALED.members, "10.0.0.1:2")

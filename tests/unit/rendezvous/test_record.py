@@ -23,6 +23,7 @@ SEALED = Record(
     store="10.244.1.5:39201",
     failures=2,
     notice=Notice("n1", 30),
+    min_nodes=2,
     writer="77aa01bc.12",
 )
 
@@ -52,9 +53,15 @@ def test_text_is_the_documented_one() -> None:
         "store": "10.244.1.5:39201",
         "failures": 2,
         "notice": {"id": "n1", "graceSeconds": 30},
+        "minNodes": 2,
         "result": "",
         "writer": "77aa01bc.12",
     }
+
+
+def test_a_record_of_a_writer_that_knows_no_minimum_is_read() -> None:
+    old = {key: value for key, value in json.loads(record.dump(SEALED)).items() if key != "minNodes"}
+    assert record.parse(json.dumps(old)) == dataclasses.replace(SEALED, min_nodes=0)
 
 
 def test_numbers_that_a_status_can_hold_are_read() -> None:
@@ -97,6 +104,8 @@ def test_thousand_members_fit() -> None:
         changed(store=""),
         changed(store="; rm -rf /"),
         changed(notice="soon"),
+        changed(minNodes=-1),
+        changed(minNodes=None),
         changed(result="Succeeded"),
         changed(phase="Open"),
         changed(phase="Closed"),
