@@ -296,8 +296,8 @@ class World:
 
     # Time
 
-    def settle(self, *, turns: int = 400) -> None:
-        """Let everybody act, and time pass, until nothing more happens for ten minutes."""
+    def settle(self, *, turns: int = 400, minutes: int = 10) -> None:
+        """Let everybody act, and time pass, until nothing more happens for so many minutes."""
         quiet = 0
         for turn in range(turns):
             if turn % 30 == 29 or quiet or not self.stubborn:
@@ -307,6 +307,6 @@ class World:
                 continue
             self.now += 60
             quiet += 1
-            if quiet > 10:
+            if quiet > minutes:
                 return
         raise AssertionError(f"does not come to rest: {self.record} {self.status}")

@@ -24,6 +24,8 @@ class Spec:
     max_failures: int
     checkpoint_grace: int
     newcomer_timeout: int
+    active_deadline: int | None
+    startup_deadline: int | None
     template: Mapping[str, Any]
 
     @property
@@ -42,11 +44,13 @@ def parse(data: Mapping[str, Any]) -> Spec:
     spec = Spec(
         min_nodes=_number(data, "minNodes", 1),
         max_nodes=_number(data, "maxNodes", None),
-        nodes=None if data.get("nodes") is None else _number(data, "nodes", None),
+        nodes=_optional(data, "nodes"),
         nproc_per_node=str(data.get("nprocPerNode", 1)),
         max_failures=_number(failures, "maxFailures", 10, least=0),
         checkpoint_grace=_number(resizes, "checkpointGraceSeconds", 30, least=0),
         newcomer_timeout=_number(resizes, "newcomerTimeoutSeconds", 300),
+        active_deadline=_optional(data, "activeDeadlineSeconds"),
+        startup_deadline=_optional(data, "startupDeadlineSeconds"),
         template=_template(data),
     )
     if not spec.min_nodes <= spec.wanted <= spec.max_nodes:
@@ -66,6 +70,10 @@ def _number(data: Mapping[str, Any], field: str, default: int | None, *, least: 
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise SpecError(f"spec.{field} must be a whole number from {least}, not {value!r}")
     return value
+
+
+def _optional(data: Mapping[str, Any], field: str, *, least: int = 1) -> int | None:
+    return None if data.get(field) is None else _number(data, field, None, least=least)
 
 
 def _template(data: Mapping[str, Any]) -> Mapping[str, Any]:

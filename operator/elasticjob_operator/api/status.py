@@ -40,6 +40,7 @@ class Status:
     """``status`` of an ElasticJob. ``planned`` is the size of the round's plan, which follows ``wanted`` step by step.
 
     ``result`` is how the job ended, known from when its round is closed; its conditions say so when its pods have too.
+    ``end_reason`` and ``end_message`` are why, known before the round is closed.
     """
 
     observed_generation: int = 0
@@ -67,6 +68,8 @@ class Status:
     notice_time: int | None = None
     counted: tuple[str, ...] = ()
     result: str = ""
+    end_reason: str = ""
+    end_message: str = ""
 
     def holds(self, kind: str) -> bool:
         """Whether the condition of this type is there and True."""
@@ -107,6 +110,8 @@ _TEXTS = {
     "round_reason": "roundReason",
     "round_phase": "roundPhase",
     "result": "result",
+    "end_reason": "endReason",
+    "end_message": "endMessage",
 }
 _TIMES = {
     "round_time": "roundTime",
@@ -150,6 +155,21 @@ def parse(data: Mapping[str, Any] | None) -> Status:
         last_failure=_part(data, "lastFailure", _parse_failure),
         progress=_part(data, "progress", _parse_progress),
     )
+
+
+def not_after(status: Status, now: int) -> Status:
+    """*status* with no moment ahead of *now*: the clock was set back, or another one wrote them.
+
+    What is awaited since such a moment is awaited from now on, and no longer than that.
+    """
+    moments = {field: min(now, at) for field in _TIMES if (at := getattr(status, field)) is not None}
+    resize, failure = status.last_resize, status.last_failure
+    if resize:
+        end = None if resize.end is None else min(now, resize.end)
+        moments["last_resize"] = dataclasses.replace(resize, start=min(now, resize.start), end=end)
+    if failure:
+        moments["last_failure"] = dataclasses.replace(failure, time=min(now, failure.time))
+    return dataclasses.replace(status, **moments)
 
 
 def _read(data: Mapping[str, Any], key: str, kind: type, absent: object) -> object:

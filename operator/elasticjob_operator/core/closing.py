@@ -1,12 +1,20 @@
-"""When the job is over, and how: this is decided once, and for good, by closing the round."""
+"""When the job is over, and how: this is decided once, and for good, by closing the round.
 
+Why a job has failed goes into its status before the round is closed, so that a crash between the two leaves the reason.
+"""
+
+from elasticjob_operator.core import deadlines
 from elasticjob_operator.core.situation import Situation, Step
+from elasticjob_operator.core.verdict import Verdict
 from elasticjob_rendezvous.round import changing
-from elasticjob_rendezvous.round.record import Phase, Reason, Record, Result
+from elasticjob_rendezvous.round.record import Phase, Reason, Result
 
 TOO_MANY_FAILURES = "TooManyFailures"
 STATE_LOST = "StateLostWhileFinishing"
 ALL_FINISHED = "AllFinished"
+
+SOON = 0.1
+"""Seconds until the round is closed whose verdict has been written into the status."""
 
 
 def step(situation: Situation) -> Step | None:
@@ -15,39 +23,52 @@ def step(situation: Situation) -> Step | None:
     Invariant: a success is closed only when every member that counts (one that was scaled down does not) has recorded
     that it finished the last sealed round.
     """
-    result = _result(situation)
-    return Step(changing.closed(situation.record, result)) if result else None
-
-
-def _result(situation: Situation) -> Result | None:
-    record, observed = situation.record, situation.observed
-    if record.phase is Phase.CLOSED:
+    if situation.record.phase is Phase.CLOSED:
         return None
+    if _succeeded(situation):
+        return Step(changing.closed(situation.record, Result.SUCCEEDED))
+    if situation.status.end_reason:
+        return Step(changing.closed(situation.record, Result.FAILED))
+    return Step(wake_after=SOON) if failed(situation) else None
+
+
+def _succeeded(situation: Situation) -> bool:
+    record = situation.record
     count = [m for m in record.members if m.slot in record.plan]
-    if count and all(observed.has_finished(m, record.sealed) for m in count):
-        return Result.SUCCEEDED
-    too_many = situation.counters.failures > situation.spec.max_failures
-    return Result.FAILED if too_many or lost_while_finishing(situation) else None
+    return bool(count) and all(situation.observed.has_finished(m, record.sealed) for m in count)
 
 
-def lost_while_finishing(situation: Situation) -> bool:
-    """Whether the record was lost after a member had finished: nobody can tell any more who else had to finish."""
-    unknown = situation.record.sealed == 0 and situation.record.reason is Reason.STATE_LOST
-    return unknown and any(lease.finished for lease in situation.observed.leases.values())
+def failed(situation: Situation) -> Verdict | None:
+    """Why the job is to be given up: the first rule that says so. The status keeps it."""
+    if situation.record.phase is Phase.CLOSED or _succeeded(situation):
+        return None
+    return next((found for rule in RULES if (found := rule(situation))), None)
 
 
-def reason(record: Record, situation: Situation) -> tuple[str, str]:
-    """Why a closed job has ended: one word and a sentence."""
-    if record.result is Result.SUCCEEDED:
-        return ALL_FINISHED, f"all {len(record.members)} nodes of round {record.sealed} finished"
-    if record.reason is not Reason.STATE_LOST or record.sealed:
-        return TOO_MANY_FAILURES, _too_many(situation)
-    return STATE_LOST, "the round's ConfigMap was lost while nodes were finishing, so who else had to finish is unknown"
-
-
-def _too_many(situation: Situation) -> str:
-    last = situation.counters.last_failure
+def _too_many_failures(situation: Situation) -> Verdict | None:
+    count, most, last = situation.counters.failures, situation.spec.max_failures, situation.counters.last_failure
+    if count <= most:
+        return None
     why = f"; the last one, on node {last.slot}, exit code {last.exit_code}: {last.message}" if last else ""
-    return (
-        f"{situation.counters.failures} failures, spec.failurePolicy.maxFailures is {situation.spec.max_failures}{why}"
-    )
+    return Verdict(TOO_MANY_FAILURES, f"{count} failures, spec.failurePolicy.maxFailures is {most}{why}")
+
+
+def _state_lost(situation: Situation) -> Verdict | None:
+    """The record was lost after a member had finished: nobody can tell any more who else had to finish."""
+    unknown = situation.record.sealed == 0 and situation.record.reason is Reason.STATE_LOST
+    if not unknown or not any(lease.finished for lease in situation.observed.leases.values()):
+        return None
+    message = "the round's ConfigMap was lost while nodes were finishing, so who else had to finish is unknown"
+    return Verdict(STATE_LOST, message)
+
+
+RULES = (_too_many_failures, deadlines.active, deadlines.startup, _state_lost)
+"""What ends a job as failed, in the order in which one is told where several do."""
+
+
+def told(situation: Situation) -> Verdict:
+    """Why a closed job has ended: one word and a sentence."""
+    record, status = situation.record, situation.status
+    if record.result is Result.SUCCEEDED and status.end_reason != ALL_FINISHED:
+        return Verdict(ALL_FINISHED, f"all {len(record.members)} nodes of round {record.sealed} finished")
+    return Verdict(status.end_reason or TOO_MANY_FAILURES, status.end_message)

@@ -7,10 +7,12 @@ action it is called a second time with the refusal, to say so in the status.
 import dataclasses
 
 from elasticjob_operator.api import conditions, status
+from elasticjob_operator.api.job import Job
 from elasticjob_operator.api.spec import Spec
 from elasticjob_operator.core import (
     children,
     counting,
+    deadlines,
     explaining,
     recreating,
     releasing,
@@ -32,6 +34,7 @@ SOON = 0.1
 
 def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> Decision:
     """What to do about a job. With *problems*, what to say after they came up."""
+    observed = dataclasses.replace(observed, job=_timely(observed.job, now))
     job, spec = observed.job, observed.job.spec
     if job.deleting or (observed.round.record is None and job.status.finished):
         return Decision(status=job.status)  # owner references do the rest
@@ -63,6 +66,10 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     )
 
 
+def _timely(job: Job, now: int) -> Job:
+    return dataclasses.replace(job, status=status.not_after(job.status, now))
+
+
 def _stepped(observed: Observed, seen: Observed, spec: Spec, now: int) -> tuple[Situation, Step]:
     """The situation once the next record is written. Counted is what was *seen*: before Leases were freed."""
     record = recreating.readable(observed)
@@ -79,6 +86,7 @@ def _wake(situation: Situation, step: Step, known: status.Status) -> float | Non
     if situation.counters.lost:
         ends.append(SOON)
     ends += [max(1, left) for left in replacing.overstays(situation)]
+    ends += deadlines.left(situation)
     if situation.record.phase is Phase.CLOSED and not known.completion_time:
         ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(known.round_time)))
     if any(p.live and p.slot not in situation.record.plan for p in situation.observed.pods):

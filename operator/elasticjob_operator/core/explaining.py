@@ -7,6 +7,7 @@ from elasticjob_operator.api.conditions import Condition
 from elasticjob_operator.core import arriving, closing, replacing
 from elasticjob_operator.core.actions import Problem
 from elasticjob_operator.core.situation import Situation
+from elasticjob_operator.core.verdict import Verdict
 from elasticjob_rendezvous.round import slots
 from elasticjob_rendezvous.round.record import Phase, Result
 
@@ -41,8 +42,8 @@ def _stamped(situation: Situation, condition: Condition) -> Condition:
 def _running(situation: Situation) -> Condition:
     record = situation.record
     if record.phase is Phase.CLOSED:
-        reason, message = closing.reason(record, situation)
-        return Condition(conditions.RUNNING, holds=False, reason=reason, message=message)
+        why = closing.told(situation)
+        return Condition(conditions.RUNNING, holds=False, reason=why.reason, message=why.message)
     if record.running:
         message = f"{len(record.members)} nodes train in round {record.number}"
         return Condition(conditions.RUNNING, holds=True, reason=record.reason.value, message=message)
@@ -103,11 +104,11 @@ def _resizing(situation: Situation, known: status.Status) -> Condition:
 
 def _endings(situation: Situation, *, over: bool) -> tuple[Condition, Condition]:
     record = situation.record
-    reason, message = closing.reason(record, situation) if over else ("NotOver", "")
+    why = closing.told(situation) if over else Verdict("NotOver", "")
     good, bad = over and record.result is Result.SUCCEEDED, over and record.result is Result.FAILED
     return (
-        Condition(conditions.SUCCEEDED, holds=good, reason=reason, message=message if good else ""),
-        Condition(conditions.FAILED, holds=bad, reason=reason, message=message if bad else ""),
+        Condition(conditions.SUCCEEDED, holds=good, reason=why.reason, message=why.message if good else ""),
+        Condition(conditions.FAILED, holds=bad, reason=why.reason, message=why.message if bad else ""),
     )
 
 
@@ -126,7 +127,7 @@ def _reason(situation: Situation, known: status.Status) -> str:
     """Of a job that does not run, what its pods lack; else why the round is as it is."""
     ready = conditions.find(known.conditions, conditions.PODS_READY)
     if situation.record.phase is Phase.CLOSED:
-        return closing.reason(situation.record, situation)[0]
+        return closing.told(situation).reason
     if situation.record.phase is Phase.OPEN and ready and ready.reason not in (ALL_READY, PODS_PENDING):
         return ready.reason
     return situation.record.reason.value

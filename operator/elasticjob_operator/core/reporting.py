@@ -5,17 +5,20 @@ A moment is noted when the operator first sees what it belongs to, so a lost sta
 
 import dataclasses
 
-from elasticjob_operator.api import names, status
+from elasticjob_operator.api import conditions, names, status
+from elasticjob_operator.core import closing
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation
+from elasticjob_operator.core.verdict import Verdict
 from elasticjob_rendezvous.round.lease import Progress
-from elasticjob_rendezvous.round.record import Record
+from elasticjob_rendezvous.round.record import Phase, Record
 
 
 def moments(situation: Situation, before: Record | None) -> status.Status:
     """The status with all that can be told from the round alone. *before* is the record that was read."""
     old, record, counters = situation.status, situation.record, situation.counters
     resize = _resize(situation)
+    ending = _ending(situation)
     return dataclasses.replace(
         old,
         observed_generation=situation.observed.job.generation,
@@ -39,7 +42,17 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         waiting_since=_waiting_since(situation),
         notice_time=_notice_time(situation, before),
         result=record.result.value,
+        end_reason=ending.reason,
+        end_message=ending.message[: conditions.MAX_MESSAGE],
     )
+
+
+def _ending(situation: Situation) -> Verdict:
+    """Why the job has ended or is about to: decided once, but that finished work is a success after all."""
+    if situation.record.phase is Phase.CLOSED:
+        return closing.told(situation)
+    known = Verdict(situation.status.end_reason, situation.status.end_message)
+    return known if known.reason else closing.failed(situation) or known
 
 
 def _round_time(situation: Situation) -> int:

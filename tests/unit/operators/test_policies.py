@@ -336,21 +336,43 @@ def test_a_success_is_all_members_that_count(finished: tuple[int, ...], plan: tu
     assert (step.record.result if step and step.record else None) is result
 
 
-@pytest.mark.parametrize(("failures", "ends"), [(10, False), (11, True)])
-def test_one_failure_more_than_allowed_ends_the_job(failures: int, *, ends: bool) -> None:
-    step = closing.step(at(running(record=a_round(failures=failures))))
+@pytest.mark.parametrize(("failures", "reason"), [(10, None), (11, "TooManyFailures")])
+def test_one_failure_more_than_allowed_ends_the_job(failures: int, reason: str | None) -> None:
+    why = closing.failed(at(running(record=a_round(failures=failures))))
 
-    assert (step is not None) is ends
+    assert (why and why.reason) == reason
 
 
 def test_a_finish_whose_round_is_lost_is_a_failure() -> None:
     record = a_round(Phase.OPEN, 5, members=(), sealed=0, store="", reason=Reason.STATE_LOST)
 
-    step = closing.step(at(running(record=record, leases=[held(0, finished=4), held(1)])))
+    why = closing.failed(at(running(record=record, leases=[held(0, finished=4), held(1)])))
+
+    assert why is not None
+    assert why.reason == "StateLostWhileFinishing"
+
+
+def test_a_failure_is_closed_only_when_the_status_says_why() -> None:
+    record = a_round(failures=11)
+    first = closing.step(at(running(record=record)))
+    job = a_job(nodes=2, known=known_of(record, end_reason="TooManyFailures"))
+    second = closing.step(at(running(record=record, job=job)))
+
+    assert first is not None
+    assert (first.record, first.wake_after) == (None, closing.SOON)
+    assert second is not None
+    assert second.record is not None
+    assert second.record.result is Result.FAILED
+
+
+def test_finished_work_is_a_success_even_if_its_failure_was_decided() -> None:
+    job = a_job(nodes=2, known=known_of(a_round(), end_reason="DeadlineExceeded"))
+
+    step = closing.step(at(running(job=job, leases=[held(0, finished=1), held(1, finished=1)])))
 
     assert step is not None
     assert step.record is not None
-    assert step.record.result is Result.FAILED
+    assert step.record.result is Result.SUCCEEDED
 
 
 # recreating: no record

@@ -218,7 +218,9 @@ def test_the_end_is_told_when_the_last_pod_has_ended() -> None:
 def test_a_failed_job_says_why() -> None:
     record = a_round(Phase.CLOSED, failures=11, result=Result.FAILED)
     last = status.Failure(1, 9, "CUDA out of memory", NOW)
-    job = a_job(nodes=2, known=known_of(record, failures=11, last_failure=last))
+    known = known_of(a_round(), failures=11, last_failure=last)
+    before = decided(running(record=a_round(failures=11), job=a_job(nodes=2, known=known), having=[])).status
+    job = a_job(nodes=2, known=before)
 
     new = decided(running(record=record, job=job, having=[])).status
 
