@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_operator.api import names, spec, status
+from elasticjob_operator.api import names, spec, status, times
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Job:
     deleting: bool
     spec: spec.Spec | str
     status: status.Status
+    created: int = 0
+    """When the object was made."""
 
 
 def parse(data: Mapping[str, Any]) -> Job:
@@ -35,6 +37,7 @@ def parse(data: Mapping[str, Any]) -> Job:
         deleting=bool(meta.get("deletionTimestamp")),
         spec=wish,
         status=status.parse(data.get("status")),
+        created=times.parse(meta.get("creationTimestamp")) or 0,
     )
 
 

@@ -27,6 +27,7 @@ class Spec:
     active_deadline: int | None
     startup_deadline: int | None
     template: Mapping[str, Any]
+    queue: str = ""
 
     @property
     def wanted(self) -> int:
@@ -52,6 +53,7 @@ def parse(data: Mapping[str, Any]) -> Spec:
         active_deadline=_optional(data, "activeDeadlineSeconds"),
         startup_deadline=_optional(data, "startupDeadlineSeconds"),
         template=_template(data),
+        queue=str(data.get("queue") or ""),
     )
     if not spec.min_nodes <= spec.wanted <= spec.max_nodes:
         raise SpecError("spec.nodes must be from spec.minNodes to spec.maxNodes")

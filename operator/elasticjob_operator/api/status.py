@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from elasticjob_operator.api import allocation as allocations
 from elasticjob_operator.api import conditions, times
 from elasticjob_operator.api.conditions import Condition
 from elasticjob_rendezvous.round.lease import Progress
@@ -62,6 +63,8 @@ class Status:
     last_resize: Resize | None = None
     last_failure: Failure | None = None
     progress: Progress | None = None
+    progress_time: int | None = None
+    allocation: allocations.Allocation | None = None
     start_time: int | None = None
     completion_time: int | None = None
     waiting_since: int | None = None
@@ -119,6 +122,7 @@ _TIMES = {
     "completion_time": "completionTime",
     "waiting_since": "waitingSince",
     "notice_time": "noticeTime",
+    "progress_time": "progressTime",
 }
 
 
@@ -133,6 +137,7 @@ def dump(status: Status) -> dict[str, Any]:
     data["lastResize"] = status.last_resize and _resize(status.last_resize)
     data["lastFailure"] = status.last_failure and _failure(status.last_failure)
     data["progress"] = status.progress and _progress(status.progress)
+    data["allocation"] = status.allocation and allocations.dump(status.allocation)
     return {key: value for key, value in data.items() if value not in (None, [])}
 
 
@@ -154,6 +159,7 @@ def parse(data: Mapping[str, Any] | None) -> Status:
         last_resize=_part(data, "lastResize", _parse_resize),
         last_failure=_part(data, "lastFailure", _parse_failure),
         progress=_part(data, "progress", _parse_progress),
+        allocation=_part(data, "allocation", allocations.parse),
     )
 
 

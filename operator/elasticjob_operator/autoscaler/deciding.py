@@ -63,7 +63,7 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
             surplus.pin(ordered, space, held, borrowing=borrowing)  # 4. sizes set by people
             surplus.grant(ordered, space, held, rules, borrowing=borrowing)  # 5. to whom each further node helps most
         placed = placing.place(ordered, snap, rules, loosened=loosened)  # 6. where
-        loosened += placed.stuck
+        loosened += placed.stuck and rules.moves
         if not placed.short:
             break
     return placed

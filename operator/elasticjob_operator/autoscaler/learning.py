@@ -62,13 +62,24 @@ class Knowledge:
         `host`: pods of the job that one cluster node can hold; `maximum`: the job's own.
         """
         nodes, across = seen
-        if not (curves.SMALLEST_RATE <= rate <= curves.LARGEST_RATE and 0 < nodes <= maximum):
+        if not believable(nodes, rate, maximum):
             return self
         old = next((p for p in self.points if (p.nodes, p.across) == seen), None)
         point = fitting.Point(nodes, across, rate) if old is None else _merged(old, rate)
         points = (*(p for p in self.points if p is not old), point)
         after = dataclasses.replace(self, points=points, tried=max(self.tried, nodes))
         return after if _evidence(after) == self.fitted else _renewed(after, host, maximum)
+
+
+def believable(nodes: int, rate: float, maximum: int) -> bool:
+    """Whether a report can be at all."""
+    return curves.SMALLEST_RATE <= rate <= curves.LARGEST_RATE and 0 < nodes <= maximum
+
+
+def recalled(fresh: Knowledge, points: tuple[fitting.Point, ...], tried: int, host: int, maximum: int) -> Knowledge:
+    """Knowledge from evidence that was kept elsewhere."""
+    most = min(max((tried, *(point.nodes for point in points))), max(maximum, 1))
+    return _renewed(dataclasses.replace(fresh, points=points, tried=most), host, maximum)
 
 
 def _evidence(known: Knowledge) -> tuple[tuple[Seen, int], ...]:

@@ -48,8 +48,8 @@ def place(
         else:
             changing.append(draft)
     for draft in sorted(changing, key=_bulky if loosened > 1 else _sensitive):
-        _put(draft, table, out, rules, None if loosened > 1 else clearer)
-    for draft in staying:
+        _put(draft, table, out, rules, None if loosened > 1 or not rules.moves else clearer)
+    for draft in staying if rules.moves else ():
         if not draft.job.held:
             _pack(draft, table, out, rules)
     return out
@@ -98,7 +98,8 @@ def _stay(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.
 
 def _firm(draft: drafts.Draft, pods: board.Pods, table: board.Board, rules: settings.Settings) -> bool:
     stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
-    return sum(pods.values()) >= draft.minimum and (rules.volatile_minimum or stable >= draft.minimum)
+    anywhere = rules.volatile_minimum or not rules.moves
+    return sum(pods.values()) >= draft.minimum and (anywhere or stable >= draft.minimum)
 
 
 def _put(
@@ -106,10 +107,11 @@ def _put(
 ) -> None:
     """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same.
 
-    Without a clearer nothing running is kept, and what finds no place now finds none.
+    Without a clearer nothing running is kept (unless nothing may move), and what finds no place now finds none.
     """
     job = draft.job
-    pods = _best(draft, _kept(draft, table, rules) if clearer else {}, table)
+    kept = _kept(draft, table, rules) if clearer or not rules.moves else {}
+    pods = _best(draft, kept, table) if rules.moves else _added(draft, kept, table)
     found = sum(pods.values())
     if not _firm(draft, pods, table, rules):
         out.short, out.stuck = True, True
@@ -157,7 +159,7 @@ def _kept(draft: drafts.Draft, table: board.Board, rules: settings.Settings) -> 
     pods = {
         name: count for name, count in pods.items() if count and (name in allowed or not table.nodes[name].schedulable)
     }
-    if not rules.volatile_minimum:
+    if not rules.volatile_minimum and rules.moves:
         stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
         loose = max(draft.nodes - max(draft.minimum, stable, draft.nodes - draft.loose), 0)
         pods = _limited(pods, loose, table)

@@ -22,5 +22,9 @@ class Settings:
     """Whether a job's minimum may rest on volatile cluster nodes where stable ones have no room for it."""
     pending_limit: int = 0
     """Accelerators that pods may ask for beyond what there is, so that a cluster autoscaler adds cluster nodes."""
+    moves: bool = True
+    """Whether a running job's pods may be put elsewhere to make room or to pack better. The replay does; the operator
+    cannot yet, so there pods stay where Kubernetes' scheduler has put them, whatever that is.
+    """
     rounds: int = 4
     """How often sizes are chosen anew when they could not be placed; then the rest is placed smaller."""
