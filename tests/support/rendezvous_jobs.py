@@ -9,13 +9,13 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_rendezvous import kube, mirror, seat
 from elasticjob_rendezvous.round import changing, lease, record
+from support import rendezvous_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -106,7 +106,7 @@ class Job:
 class Agent:
     """One torchrun with its workers."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: pathlib.Path) -> None:
+    def __init__(self, process: rendezvous_forks.Fork, log: pathlib.Path) -> None:
         self.process, self.log = process, log
 
     def text(self) -> str:
@@ -172,6 +172,8 @@ class Agents:
         conf: str = "",
         restarts: int = 100,
         kubeconfig: str = "",
+        address: str = "127.0.0.1",
+        processes: str = "1",
         **env: str,
     ) -> Agent:
         """A torchrun for *slot* (standalone: for any), as the operator's pod would run it."""
@@ -185,15 +187,13 @@ class Agents:
         elif slot is not None:
             settings["JOB_COMPLETION_INDEX"] = str(slot)
         command = [
-            *(sys.executable, "-m", "torch.distributed.run", "--nnodes", nnodes, "--nproc-per-node", "1"),
+            *("--nnodes", nnodes, "--nproc-per-node", processes),
             *("--rdzv-backend", "kubernetes", "--rdzv-endpoint", self.job.name, "--rdzv-id", self.job.uid),
-            *("--local-addr", "127.0.0.1", "--max-restarts", str(restarts), "--shutdown-timeout", "10"),
+            *("--local-addr", address, "--max-restarts", str(restarts), "--shutdown-timeout", "10"),
             *("--rdzv-conf", f"kubeconfig={kubeconfig or self.job.kubeconfig}" + (f",{conf}" if conf else "")),
             *(str(self.worker), str(self.orders)),
         ]
-        with log.open("wb") as out:
-            process = subprocess.Popen(command, env=settings, stdout=out, stderr=subprocess.STDOUT)
-        agent = Agent(process, log)
+        agent = Agent(rendezvous_forks.Fork(rendezvous_forks.torchrun, *command, env=settings, log=log), log)
         self._all.append(agent)
         return agent
 

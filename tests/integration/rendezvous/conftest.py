@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster import LocalCluster
-from support import checkout, rendezvous_api, rendezvous_jobs
+from support import checkout, rendezvous_api, rendezvous_jobs, rendezvous_nodes
 
 if TYPE_CHECKING:
     import pathlib
@@ -59,5 +59,13 @@ def agents(job: rendezvous_jobs.Job, tmp_path: pathlib.Path) -> Iterator[rendezv
 def fake_agents(fake_job: rendezvous_jobs.Job, tmp_path: pathlib.Path) -> Iterator[rendezvous_jobs.Agents]:
     """Agents of a job in the fake API server, with workers that need no torch."""
     started = rendezvous_jobs.Agents(fake_job, tmp_path, rendezvous_jobs.LIGHT_WORKER)
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def nodes(fake_job: rendezvous_jobs.Job, tmp_path: pathlib.Path) -> Iterator[rendezvous_nodes.Nodes]:
+    """Nodes of a job in the fake API server."""
+    started = rendezvous_nodes.Nodes(fake_job, tmp_path)
     yield started
     started.close()
