@@ -49,8 +49,16 @@ def either_job(request: pytest.FixtureRequest) -> rendezvous_jobs.Job:
 
 @pytest.fixture
 def agents(job: rendezvous_jobs.Job, tmp_path: pathlib.Path) -> Iterator[rendezvous_jobs.Agents]:
-    """Agents of a job in the real API server."""
+    """Agents of a job in the real API server, with gloo workers: each takes as long to start as torch to import."""
     started = rendezvous_jobs.Agents(job, tmp_path)
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def light_agents(job: rendezvous_jobs.Job, tmp_path: pathlib.Path) -> Iterator[rendezvous_jobs.Agents]:
+    """Agents of a job in the real API server, with workers that need no torch."""
+    started = rendezvous_jobs.Agents(job, tmp_path, rendezvous_jobs.LIGHT_WORKER)
     yield started
     started.close()
 

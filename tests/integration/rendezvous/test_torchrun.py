@@ -1,4 +1,4 @@
-"""Real torchrun agents with gloo workers: form, grow, lose members, leave, finish. No test waits for a fixed time."""
+"""Real torchrun agents on a real API server: form, grow, lose members, leave, finish. No test sleeps for its result."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def test_two_nodes_form_train_and_finish(job: Job, agents: Agents) -> None:
     assert all(agent.finished(m, record, job.leases()) for m in record.members)
 
 
-def test_newcomer_waits_until_the_operator_opens_the_round(job: Job, agents: Agents) -> None:
+def test_newcomer_waits_until_the_operator_opens_the_round(job: Job, light_agents: Agents) -> None:
     job.plan([0, 1])
-    both = [agents.start(slot) for slot in (0, 1)]
+    both = [light_agents.start(slot) for slot in (0, 1)]
     for a in both:
         a.trains(1, world=2)
 
     job.change(lambda r: changing.amended(r, plan={0, 1, 2}, absent={2}))
-    third = agents.start(2)
+    third = light_agents.start(2)
     until(lambda: job.leases()[2].lease.arrived == 2, "slot 2 waiting")
     assert job.record().number == 1
     job.change(lambda r: changing.opened(r, Reason.RESIZED))
 
     assert [a.trains(2, world=3)["rank"] for a in (*both, third)] == [0, 1, 2]
     assert job.record().number == 2
-    agents.order("finish")
+    light_agents.order("finish")
     assert [a.wait() for a in (*both, third)] == [0, 0, 0]
 
 
@@ -79,9 +79,9 @@ def test_crashed_worker_restarts_the_round(job: Job, agents: Agents) -> None:
     assert [a.wait() for a in both] == [0, 0]
 
 
-def test_sigterm_leaves_and_the_others_go_on(job: Job, agents: Agents) -> None:
+def test_sigterm_leaves_and_the_others_go_on(job: Job, light_agents: Agents) -> None:
     job.plan([0, 1, 2])
-    three = [agents.start(slot) for slot in (0, 1, 2)]
+    three = [light_agents.start(slot) for slot in (0, 1, 2)]
     for a in three:
         a.trains(1, world=3)
 
@@ -92,35 +92,35 @@ def test_sigterm_leaves_and_the_others_go_on(job: Job, agents: Agents) -> None:
         a.trains(2, world=2)
     assert three[1].wait() != 0
     assert job.leases()[1].lease.free
-    agents.order("finish")
+    light_agents.order("finish")
     assert [a.wait() for a in (three[0], three[2])] == [0, 0]
 
 
-def test_slot_that_is_no_longer_planned_ends_with_0(job: Job, agents: Agents) -> None:
+def test_slot_that_is_no_longer_planned_ends_with_0(job: Job, light_agents: Agents) -> None:
     job.plan([0, 1])
-    both = [agents.start(slot) for slot in (0, 1)]
+    both = [light_agents.start(slot) for slot in (0, 1)]
     for a in both:
         a.trains(1, world=2)
 
     job.change(lambda r: changing.opened(r, Reason.RESIZED, plan={0}))
     assert both[1].wait() == 0
     both[0].trains(2, world=1)
-    agents.order("finish")
+    light_agents.order("finish")
     assert both[0].wait() == 0
 
 
-def test_standalone_forms_grows_and_closes(job: Job, agents: Agents) -> None:
-    both = [agents.start(planned=False, nnodes="2:3", conf="last_call_timeout=1") for _ in range(2)]
+def test_standalone_forms_grows_and_closes(job: Job, light_agents: Agents) -> None:
+    both = [light_agents.start(planned=False, nnodes="2:3", conf="last_call_timeout=1") for _ in range(2)]
     for a in both:
         a.trains(1, world=2)
-    third = agents.start(planned=False, nnodes="2:3", conf="last_call_timeout=1")
+    third = light_agents.start(planned=False, nnodes="2:3", conf="last_call_timeout=1")
     for a in (*both, third):
         a.trains(2, world=3)
     assert job.record().reason is Reason.NODE_JOINED
 
-    agents.order("finish")
+    light_agents.order("finish")
     assert [a.wait() for a in (*both, third)] == [0, 0, 0]
     record = job.record()
     assert (record.phase, record.result) == (Phase.CLOSED, Result.SUCCEEDED)
-    late = agents.start(planned=False, nnodes="2:3")
+    late = light_agents.start(planned=False, nnodes="2:3")
     assert late.wait() == 0
