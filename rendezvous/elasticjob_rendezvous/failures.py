@@ -6,13 +6,15 @@ variable of a caller; it is read where it is found, and its absence is no error.
 
 from __future__ import annotations
 
+import math
+import pathlib
 import sys
 from typing import Any
 
-from elasticjob_rendezvous.round.lease import Failure
+from elasticjob_rendezvous.round.lease import MAX_MESSAGE, MAX_TRACEBACK, Failure
 
-MAX_MESSAGE = 512
-"""Characters of a message that are kept: a line or two, not a traceback."""
+_ADVICE = "To enable traceback see"
+"""What torch says of a worker that has left no error file: advice, and no word of what happened."""
 
 _DEEPEST = 20
 """Callers that are looked at; torch's agent is five up."""
@@ -32,9 +34,29 @@ def found(number: int) -> Failure | None:
 
 
 def _described(number: int, failure: Any) -> Failure:
-    message = getattr(failure, "message", "")
+    message, traceback = getattr(failure, "message", ""), ""
     if isinstance(message, dict):
+        more = message.get("extraInfo")
+        traceback = str(more.get("py_callstack") or "") if isinstance(more, dict) else ""
         message = message.get("message", "")
+    if str(message).startswith(_ADVICE):
+        message = ""
     code = getattr(failure, "exitcode", 1)
     text = " ".join(str(message).split())[:MAX_MESSAGE]
-    return Failure(round=number, exit_code=code if isinstance(code, int) else 1, message=text)
+    return Failure(
+        round=number,
+        exit_code=code if isinstance(code, int) else 1,
+        message=text,
+        time=_moment(failure),
+        traceback=traceback[-MAX_TRACEBACK:],
+    )
+
+
+def _moment(failure: Any) -> float:
+    """When it failed: when its error file was written, for torch itself keeps whole seconds."""
+    try:
+        return round(pathlib.Path(failure.error_file).stat().st_mtime, 3)
+    except (OSError, AttributeError, TypeError, ValueError):
+        moment = getattr(failure, "timestamp", 0)
+        known = isinstance(moment, (int, float)) and math.isfinite(moment)
+        return float(moment) if known else 0.0

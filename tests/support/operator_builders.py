@@ -164,7 +164,7 @@ def at(read: observed.Observed, *, now: int = NOW, **fields: Any) -> situation.S
     record, wish = read.round.record, read.job.spec
     assert record is not None
     assert isinstance(wish, spec.Spec)
-    counters = counting.count(read, record, now)
+    counters = counting.count(read, record, wish.failure_policy, now)
     if fields:
         counters = dataclasses.replace(counters, **fields)
     return situation.Situation(read, wish, record, counters, now)

@@ -8,6 +8,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from elasticjob_operator.api.failures import ExitCodes, FailureClass, FailurePolicy
+
 
 class SpecError(ValueError):
     """A spec that can't be read; the message names the field."""
@@ -21,7 +23,7 @@ class Spec:
     max_nodes: int
     nodes: int | None
     nproc_per_node: str
-    max_failures: int
+    failure_policy: FailurePolicy
     checkpoint_grace: int
     newcomer_timeout: int
     active_deadline: int | None
@@ -41,13 +43,13 @@ def parse(data: Mapping[str, Any]) -> Spec:
     Raises:
         SpecError: a field is missing, of the wrong kind or out of its range.
     """
-    failures, resizes = _part(data, "failurePolicy"), _part(data, "resizePolicy")
+    resizes = _part(data, "resizePolicy")
     spec = Spec(
         min_nodes=_number(data, "minNodes", 1),
         max_nodes=_number(data, "maxNodes", None),
         nodes=_optional(data, "nodes"),
         nproc_per_node=str(data.get("nprocPerNode", 1)),
-        max_failures=_number(failures, "maxFailures", 10, least=0),
+        failure_policy=_failure_policy(_part(data, "failurePolicy")),
         checkpoint_grace=_number(resizes, "checkpointGraceSeconds", 30, least=0),
         newcomer_timeout=_number(resizes, "newcomerTimeoutSeconds", 300),
         active_deadline=_optional(data, "activeDeadlineSeconds"),
@@ -76,6 +78,27 @@ def _number(data: Mapping[str, Any], field: str, default: int | None, *, least: 
 
 def _optional(data: Mapping[str, Any], field: str, *, least: int = 1) -> int | None:
     return None if data.get(field) is None else _number(data, field, None, least=least)
+
+
+def _failure_policy(data: Mapping[str, Any]) -> FailurePolicy:
+    return FailurePolicy(
+        max_failures=_number(data, "maxFailures", 10, least=0),
+        max_infrastructure=_number(data, "maxInfrastructureFailures", 100, least=0),
+        max_disruptions=_optional(data, "maxDisruptions", least=0),
+        refill_steps=_number(data, "refillSteps", 100, least=0),
+        exit_codes=tuple(_exit_codes(rule) for rule in _list(data, "exitCodes", "spec.failurePolicy")),
+    )
+
+
+def _exit_codes(data: Mapping[str, Any]) -> ExitCodes:
+    codes = data.get("codes")
+    if not isinstance(codes, list) or not all(isinstance(code, int) for code in codes):
+        raise SpecError(f"spec.failurePolicy.exitCodes must have lists of numbers as codes, not {codes!r}")
+    try:
+        return ExitCodes(frozenset(codes), FailureClass(data.get("class")))
+    except ValueError as error:
+        known = ", ".join(one.value for one in FailureClass)
+        raise SpecError(f"spec.failurePolicy.exitCodes: class must be one of {known}") from error
 
 
 def _template(data: Mapping[str, Any]) -> Mapping[str, Any]:

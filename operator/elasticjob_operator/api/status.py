@@ -11,6 +11,7 @@ from typing import Any
 from elasticjob_operator.api import allocation as allocations
 from elasticjob_operator.api import conditions, times
 from elasticjob_operator.api.conditions import Condition
+from elasticjob_operator.api.failures import FailureClass
 from elasticjob_rendezvous.round.lease import Progress
 
 
@@ -27,13 +28,37 @@ class Resize:
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """The last failure that counted, for whoever asks why."""
+    """The last failure that counted, for whoever asks why.
+
+    ``details`` are the traceback of the worker that failed first, or the last lines of the pod's log.
+    """
 
     slot: int
     exit_code: int
     message: str
     time: int
     pod: str = ""
+    cluster_node: str = ""
+    reason: str = ""
+    what: FailureClass = FailureClass.USER_ERROR
+    round: int = 0
+    details: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Spent:
+    """The counters that have budgets; and in ``status.refilled``, what of them training has given back."""
+
+    failures: int = 0
+    infrastructure: int = 0
+    disruptions: int = 0
+    pods: int = 0
+    step: int = 0
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """All but the step."""
+        return self.failures, self.infrastructure, self.disruptions, self.pods
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +82,11 @@ class Status:
     round_phase: str = ""
     round_time: int | None = None
     failures: int = 0
+    infrastructure: int = 0
+    failed_rounds: int = 0
     failed_pods: int = 0
     disruptions: int = 0
+    refilled: Spent = Spent()
     resizes: int = 0
     last_resize: Resize | None = None
     last_failure: Failure | None = None
@@ -80,6 +108,11 @@ class Status:
         return found is not None and found.holds
 
     @property
+    def spent(self) -> Spent:
+        """The counters that have budgets."""
+        return Spent(self.failures, self.infrastructure, self.disruptions, self.failed_pods)
+
+    @property
     def finished(self) -> bool:
         """Whether the job has ended, for good."""
         return self.holds(conditions.SUCCEEDED) or self.holds(conditions.FAILED)
@@ -97,11 +130,13 @@ _NUMBERS = {
     "planned": "plannedNodes",
     "round": "round",
     "failures": "failures",
+    "infrastructure": "infrastructureFailures",
+    "failed_rounds": "failedRounds",
     "failed_pods": "failedPods",
     "disruptions": "disruptions",
     "resizes": "resizes",
 }
-_LONG = ("observedGeneration", "round")
+_LONG = ("observedGeneration", "round", "step")
 """Numbers of 64 bits in the CRD; all others there have 32."""
 
 INT32 = 2**31 - 1
@@ -135,6 +170,7 @@ def dump(status: Status) -> dict[str, Any]:
     data["conditions"] = [conditions.dump(c) for c in status.conditions]
     data["countedPods"] = list(status.counted)
     data["lastResize"] = status.last_resize and _resize(status.last_resize)
+    data["refilled"] = _spent(status.refilled) if status.refilled != Spent() else None
     data["lastFailure"] = status.last_failure and _failure(status.last_failure)
     data["progress"] = status.progress and _progress(status.progress)
     data["allocation"] = status.allocation and allocations.dump(status.allocation)
@@ -150,6 +186,8 @@ def parse(data: Mapping[str, Any] | None) -> Status:
     """The value of ``status``; of a job that has none yet, the empty one."""
     data = data or {}
     fields: dict[str, Any] = {field: _read(data, key, int, 0) for field, key in _NUMBERS.items()}
+    if "failedRounds" not in data:  # as it was written before failures had classes
+        fields["failed_rounds"] = max(0, fields["failures"] - fields["failed_pods"])
     fields |= {field: _read(data, key, str, "") for field, key in _TEXTS.items()}
     fields |= {field: times.parse(data.get(key)) for field, key in _TIMES.items()}
     return Status(
@@ -158,6 +196,7 @@ def parse(data: Mapping[str, Any] | None) -> Status:
         counted=tuple(str(uid) for uid in data.get("countedPods") or ()),
         last_resize=_part(data, "lastResize", _parse_resize),
         last_failure=_part(data, "lastFailure", _parse_failure),
+        refilled=_part(data, "refilled", _parse_spent) or Spent(),
         progress=_part(data, "progress", _parse_progress),
         allocation=_part(data, "allocation", allocations.parse),
     )
@@ -218,6 +257,17 @@ def _failure(failure: Failure) -> dict[str, Any]:
         "exitCode": _bounded("exitCode", failure.exit_code),
         "message": failure.message,
         "time": times.dump(failure.time),
+        "class": failure.what.value,
+        "round": failure.round,
+        **{
+            key: text
+            for key, text in (
+                ("reason", failure.reason),
+                ("clusterNode", failure.cluster_node),
+                ("details", failure.details),
+            )
+            if text
+        },
     }
 
 
@@ -228,7 +278,29 @@ def _parse_failure(data: Mapping[str, Any]) -> Failure:
         exit_code=int(data["exitCode"]),
         message=str(data["message"]),
         time=times.parse(data["time"]) or 0,
+        cluster_node=str(data.get("clusterNode", "")),
+        reason=str(data.get("reason", "")),
+        what=FailureClass(data.get("class", FailureClass.USER_ERROR)),
+        round=int(data.get("round", 0)),
+        details=str(data.get("details", "")),
     )
+
+
+_SPENT = {
+    "failures": "failures",
+    "infrastructure": "infrastructureFailures",
+    "disruptions": "disruptions",
+    "pods": "failedPods",
+    "step": "step",
+}
+
+
+def _spent(spent: Spent) -> dict[str, Any]:
+    return {key: _bounded(key, getattr(spent, field)) for field, key in _SPENT.items()}
+
+
+def _parse_spent(data: Mapping[str, Any]) -> Spent:
+    return Spent(**{field: int(data.get(key, 0)) for field, key in _SPENT.items()})
 
 
 def _progress(progress: Progress) -> dict[str, Any]:

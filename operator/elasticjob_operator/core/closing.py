@@ -3,13 +3,12 @@
 Why a job has failed goes into its status before the round is closed, so that a crash between the two leaves the reason.
 """
 
-from elasticjob_operator.core import deadlines
+from elasticjob_operator.core import budgets, deadlines, describing
 from elasticjob_operator.core.situation import Situation, Step
 from elasticjob_operator.core.verdict import Verdict
 from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Phase, Reason, Result
 
-TOO_MANY_FAILURES = "TooManyFailures"
 STATE_LOST = "StateLostWhileFinishing"
 ALL_FINISHED = "AllFinished"
 
@@ -45,12 +44,12 @@ def failed(situation: Situation) -> Verdict | None:
     return next((found for rule in RULES if (found := rule(situation))), None)
 
 
-def _too_many_failures(situation: Situation) -> Verdict | None:
-    count, most, last = situation.counters.failures, situation.spec.max_failures, situation.counters.last_failure
-    if count <= most:
-        return None
-    why = f"; the last one, on node {last.slot}, exit code {last.exit_code}: {last.message}" if last else ""
-    return Verdict(TOO_MANY_FAILURES, f"{count} failures, spec.failurePolicy.maxFailures is {most}{why}")
+def _budget_exhausted(situation: Situation) -> Verdict | None:
+    """Which budget is used up, and by what last."""
+    counters, last = situation.counters, situation.counters.last_failure
+    policy = situation.spec.failure_policy
+    reason, message = budgets.exhausted(counters.spent, counters.refilled, last.what if last else None, policy)
+    return Verdict(reason, f"{message}; {describing.whole(last)}" if last else message) if reason else None
 
 
 def _state_lost(situation: Situation) -> Verdict | None:
@@ -62,7 +61,7 @@ def _state_lost(situation: Situation) -> Verdict | None:
     return Verdict(STATE_LOST, message)
 
 
-RULES = (_too_many_failures, deadlines.active, deadlines.startup, _state_lost)
+RULES = (_budget_exhausted, deadlines.active, deadlines.startup, _state_lost)
 """What ends a job as failed, in the order in which one is told where several do."""
 
 
@@ -71,4 +70,4 @@ def told(situation: Situation) -> Verdict:
     record, status = situation.record, situation.status
     if record.result is Result.SUCCEEDED and status.end_reason != ALL_FINISHED:
         return Verdict(ALL_FINISHED, f"all {len(record.members)} nodes of round {record.sealed} finished")
-    return Verdict(status.end_reason or TOO_MANY_FAILURES, status.end_message)
+    return Verdict(status.end_reason or budgets.TOO_MANY_FAILURES, status.end_message)

@@ -1,53 +1,78 @@
-"""The job's counters: each pod is counted once, by its UID, whatever is replayed.
+"""The job's counters: each pod is counted once, by its UID, and each round that its workers ended once, by the round's
+own counter; whatever is replayed.
 
-A pod that failed by itself counts as a failure; one that was deleted, evicted or preempted as a disruption; one that a
-resize or the job's end took away not at all. A UID stays on the list for as long as anything in the API names it.
+A pod that was deleted, evicted or preempted counts as a disruption; one that a resize or the job's end took away not at
+all. What failed by itself counts by its class. A UID stays on the list for as long as anything in the API names it.
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from elasticjob_operator.api import status, times
+from elasticjob_operator.api.failures import FailureClass, FailurePolicy
+from elasticjob_operator.core import budgets, classing, describing
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.pods import Pod
 from elasticjob_rendezvous.round.record import Phase, Record
 
-NEVER_JOINED = "the pod ended without an error and without having joined a round: does its command run torchrun?"
-
 
 @dataclasses.dataclass(frozen=True)
 class Counters:
-    """The counters as they are now. ``failed`` are the pods that were added this time."""
+    """The counters as they are now. ``failed`` and ``lost`` are the pods that were added this time.
 
+    ``new_failure`` is what ended the last round since the status was written, where workers did.
+    """
+
+    failed_rounds: int
     failed_pods: int
+    failures: int
+    infrastructure: int
     disruptions: int
     counted: tuple[str, ...]
-    failures: int
+    refilled: status.Spent
     last_failure: status.Failure | None
+    new_failure: status.Failure | None = None
     failed: tuple[Pod, ...] = ()
     lost: tuple[str, ...] = ()
 
+    @property
+    def spent(self) -> status.Spent:
+        """The counters that have budgets."""
+        return status.Spent(self.failures, self.infrastructure, self.disruptions, self.failed_pods)
 
-def count(observed: Observed, record: Record, now: int) -> Counters:
+
+def count(observed: Observed, record: Record, policy: FailurePolicy, now: int) -> Counters:
     """The job's counters, with what is seen for the first time."""
     before = observed.job.status
     known = set(before.counted)
     ending = record.phase is Phase.CLOSED
     done = frozenset(observed.lease(m.slot).pod for m in observed.finished(record))
     still = () if ending else tuple(p for p in observed.pods if p.slot in record.plan and p.uid not in done)
-    failed = tuple(p for p in still if p.uid not in known and _failed(observed, p))
+    ended = tuple(p for p in still if p.uid not in known and _failed(observed, p))
+    classes = {pod.uid: classing.of_pod(pod, policy) for pod in ended}
+    failed = tuple(p for p in ended if classes[p.uid] is not FailureClass.PREEMPTION)
     gone = () if ending else _gone(observed, record, done)
-    lost = tuple(sorted({*_disrupted(still), *gone} - known - {p.uid for p in failed}))
-    failed_pods = before.failed_pods + len(failed)
-    return Counters(
-        failed_pods=failed_pods,
-        disruptions=before.disruptions + len(lost),
+    lost = tuple(sorted({*_disrupted(still), *gone, *classes} - known - {p.uid for p in failed}))
+    rounds = max(0, record.failures - before.failed_rounds)
+    worker = describing.worker_failure(observed, record, policy, now) if rounds else None
+    told = Counter(classes[pod.uid] for pod in failed)
+    told[worker.what if worker else FailureClass.USER_ERROR] += rounds
+    counters = Counters(
+        failed_rounds=max(record.failures, before.failed_rounds),
+        failed_pods=before.failed_pods + len(failed),
+        failures=before.failures + told[FailureClass.USER_ERROR] + told[FailureClass.FATAL],
+        infrastructure=before.infrastructure + told[FailureClass.INFRASTRUCTURE],
+        disruptions=before.disruptions + len(lost) + told[FailureClass.PREEMPTION],
         counted=_remembered(observed, known | {p.uid for p in failed} | set(lost)),
-        failures=record.failures + failed_pods,
-        last_failure=_last(observed, record, failed, now),
+        refilled=before.refilled,
+        last_failure=_last(before, worker, failed, classes, now),
+        new_failure=worker,
         failed=failed,
         lost=lost,
     )
+    refilled = budgets.refilled(before, counters.spent, observed.progress, policy)
+    return dataclasses.replace(counters, refilled=refilled)
 
 
 def _failed(observed: Observed, pod: Pod) -> bool:
@@ -82,15 +107,14 @@ def _remembered(observed: Observed, uids: set[str]) -> tuple[str, ...]:
     return tuple(sorted(uids & named))
 
 
-def _last(observed: Observed, record: Record, failed: tuple[Pod, ...], now: int) -> status.Failure | None:
-    before = observed.job.status
-    if failed:
-        pod = failed[0]
-        code = pod.exit_code if pod.exit_code is not None else 1
-        message = pod.message or (NEVER_JOINED if pod.phase == "Succeeded" else f"exit code {code}")
-        return status.Failure(slot=pod.slot, pod=pod.name, exit_code=code, message=message[:1024], time=now)
-    reports = [(lease.failure, slot) for slot, lease in observed.leases.items() if lease.failure]
-    if record.failures <= before.failures - before.failed_pods or not reports:
-        return before.last_failure
-    failure, slot = max(reports, key=lambda report: (report[0].round, -report[1]))
-    return status.Failure(slot=slot, exit_code=failure.exit_code, message=failure.message, time=now)
+def _last(
+    before: status.Status,
+    worker: status.Failure | None,
+    failed: tuple[Pod, ...],
+    classes: dict[str, FailureClass],
+    now: int,
+) -> status.Failure | None:
+    """A fatal failure first, since the job ends by it; then a pod's, which tells more than a worker's."""
+    found = [describing.pod_failure(pod, classes[pod.uid], now) for pod in failed]
+    found += [worker] if worker else []
+    return next((one for one in found if one.what is FailureClass.FATAL), found[0] if found else before.last_failure)

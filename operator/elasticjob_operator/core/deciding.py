@@ -74,7 +74,7 @@ def _stepped(observed: Observed, seen: Observed, spec: Spec, now: int) -> tuple[
     """The situation once the next record is written. Counted is what was *seen*: before Leases were freed."""
     record = recreating.readable(observed)
     start = record or recreating.record(observed, spec)
-    counters = counting.count(seen, start, now)
+    counters = counting.count(seen, start, spec.failure_policy, now)
     situation = Situation(observed, spec, start, counters, now)
     step = rounds.step(situation) if record else Step(start)
     return dataclasses.replace(situation, record=step.record or start), step

@@ -4,7 +4,7 @@ import dataclasses
 
 from elasticjob_operator.api import conditions, status
 from elasticjob_operator.api.conditions import Condition
-from elasticjob_operator.core import arriving, closing, replacing
+from elasticjob_operator.core import arriving, closing, describing, replacing
 from elasticjob_operator.core.actions import Problem
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
@@ -49,7 +49,14 @@ def _running(situation: Situation) -> Condition:
         return Condition(conditions.RUNNING, holds=True, reason=record.reason.value, message=message)
     waiting = record.plan - record.absent - _arrived(situation)
     message = f"round {record.number} waits for nodes {slots.dump(waiting)}" if waiting else _too_few(situation)
-    return Condition(conditions.RUNNING, holds=False, reason=record.reason.value, message=message)
+    return Condition(conditions.RUNNING, holds=False, reason=record.reason.value, message=message + _why(situation))
+
+
+def _why(situation: Situation) -> str:
+    """The last failure, if it is what the round was opened for."""
+    last = situation.counters.last_failure
+    recent = last is not None and (situation.counters.failed or last.round == situation.record.sealed)
+    return f"; {describing.whole(last)}" if last is not None and recent else ""
 
 
 def _arrived(situation: Situation) -> frozenset[int]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from elasticjob_operator.api.job import Job
 from elasticjob_operator.core.pods import Pod
-from elasticjob_rendezvous.round.lease import SlotLease
+from elasticjob_rendezvous.round.lease import Progress, SlotLease
 from elasticjob_rendezvous.round.record import Member, Record
 
 
@@ -111,6 +111,12 @@ class Observed:
             for slot in record.plan - record.member_slots
             if self.holder_lives(slot) and self.lease(slot).arrived == record.number + 1
         )
+
+    @property
+    def progress(self) -> Progress | None:
+        """The last report: of the newest round, since a restart from a checkpoint goes back in steps."""
+        reports = [lease.progress for lease in self.leases.values() if lease.progress]
+        return max(reports, key=lambda p: (p.round, p.step), default=None)
 
     @property
     def highest_seen(self) -> int:

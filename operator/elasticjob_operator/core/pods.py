@@ -35,6 +35,10 @@ class Pod:
     template: str = ""
     disrupted: bool = False
     exit_code: int | None = None
+    reason: str = ""
+    """The kubelet's word for how it ended, such as ``OOMKilled``."""
+    node: str = ""
+    """The cluster node that it is, or was, on."""
     trouble: str = ""
     message: str = ""
     trainer_ended: int | None = None
@@ -75,6 +79,8 @@ def parse(job: str, data: Mapping[str, Any]) -> Pod | None:
         template=(meta.get("annotations") or {}).get(names.TEMPLATE_ANNOTATION, ""),
         disrupted="DisruptionTarget" in conditions or status.get("reason") in _DISRUPTED,
         exit_code=ended.get("exitCode"),
+        reason=_why(ended),
+        node=(data.get("spec") or {}).get("nodeName") or "",
         trouble=trouble,
         message=message or ended.get("message") or status.get("message") or _why(ended),
         trainer_ended=(times.parse(trainer_end.get("finishedAt")) or 0) if kept else None,

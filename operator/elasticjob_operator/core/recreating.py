@@ -29,7 +29,7 @@ def record(observed: Observed, spec: Spec) -> Record:
     fresh = dataclasses.replace(
         fresh,
         absent=frozenset(slot for slot in plan if slot not in observed.live),
-        failures=max(0, job.status.failures - job.status.failed_pods),
+        failures=job.status.failed_rounds,
     )
     result = Result(job.status.result)
     return fresh if result is Result.NONE else changing.closed(fresh, result)

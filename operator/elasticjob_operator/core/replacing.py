@@ -44,7 +44,8 @@ def actions(situation: Situation, *, resized: int | None, closed: int | None) ->
 
 def backoff(situation: Situation) -> int:
     """Seconds until pods are made again: a job whose pods keep failing must not fill the cluster with them."""
-    count, last = situation.counters.failed_pods, situation.counters.last_failure
+    counters, last = situation.counters, situation.counters.last_failure
+    count = counters.failed_pods - counters.refilled.pods
     if count < 2 or last is None or not last.pod:  # noqa: PLR2004 - the first failure is replaced at once
         return 0
     pause = min(BACKOFF_BASE << min(count - 2, 10), BACKOFF_MOST)

@@ -7,10 +7,8 @@ import dataclasses
 
 from elasticjob_operator.api import conditions, names, status
 from elasticjob_operator.core import closing
-from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
-from elasticjob_rendezvous.round.lease import Progress
 from elasticjob_rendezvous.round.record import Phase, Record
 
 
@@ -31,13 +29,16 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         round_phase=record.phase.value,
         round_time=_round_time(situation),
         failures=counters.failures,
+        infrastructure=counters.infrastructure,
+        failed_rounds=counters.failed_rounds,
         failed_pods=counters.failed_pods,
         disruptions=counters.disruptions,
         counted=counters.counted,
         last_failure=counters.last_failure,
+        refilled=counters.refilled,
         resizes=old.resizes + _changed_size(situation),
         last_resize=resize,
-        progress=_progress(situation.observed) or old.progress,
+        progress=situation.observed.progress or old.progress,
         start_time=old.start_time if old.start_time is not None else situation.now,
         waiting_since=_waiting_since(situation),
         notice_time=_notice_time(situation, before),
@@ -91,9 +92,3 @@ def _notice_time(situation: Situation, before: Record | None) -> int | None:
         return None
     same = before is not None and before.notice == notice
     return situation.status.notice_time if same and situation.status.notice_time is not None else situation.now
-
-
-def _progress(observed: Observed) -> Progress | None:
-    """The last report: of the newest round, since a restart from a checkpoint goes back in steps."""
-    reports = [lease.progress for lease in observed.leases.values() if lease.progress]
-    return max(reports, key=lambda p: (p.round, p.step), default=None)

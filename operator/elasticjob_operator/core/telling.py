@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from elasticjob_operator.api import conditions, status
-from elasticjob_operator.core import building
+from elasticjob_operator.core import building, classing, describing
 from elasticjob_operator.core.actions import Event, Problem
 from elasticjob_operator.core.situation import Situation
 from elasticjob_rendezvous.round import slots
@@ -54,9 +54,12 @@ def _opened(record: Record) -> str:
 
 
 def _pods(situation: Situation) -> Iterator[Event]:
+    policy = situation.spec.failure_policy
     for pod in situation.counters.failed:
-        code = "" if pod.exit_code is None else f" with exit code {pod.exit_code}"
-        yield Event("PodFailed", f"{pod.name} failed{code}: {pod.message or pod.phase}"[:1024], warning=True)
+        failure = describing.pod_failure(pod, classing.of_pod(pod, policy), situation.now)
+        yield Event("PodFailed", describing.whole(failure), warning=True)
+    if situation.counters.new_failure is not None:
+        yield Event("WorkersFailed", describing.whole(situation.counters.new_failure), warning=True)
     for uid in situation.counters.lost:
         pod_lost = situation.observed.by_uid.get(uid)
         yield Event("PodLost", f"{pod_lost.name if pod_lost else f'the pod {uid}'} is lost", warning=True)

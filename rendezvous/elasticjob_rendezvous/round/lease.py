@@ -28,7 +28,12 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "elasticjob"
 
 MAX_TEXT = 1024
-"""Longest annotation that is read, in characters. A failure's message is cut to half of it when written."""
+"""Longest annotation that is read, in characters; a failure's may be longer."""
+
+MAX_FAILURE = 4096
+MAX_MESSAGE = 512
+MAX_TRACEBACK = 1536
+"""Characters of a failure's message and traceback that are written; of the traceback the last ones tell most."""
 
 MAX_NUMBER = 2**53
 """Numbers beyond are refused: JSON readers disagree on them, and no job gets there."""
@@ -48,11 +53,13 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """The slot's last worker failure."""
+    """The slot's last worker failure. ``time`` is by the failed worker's clock, in seconds since 1970, 0 if unknown."""
 
     round: int
     exit_code: int
     message: str
+    time: float = 0.0
+    traceback: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,12 +107,12 @@ def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | Non
     """The value of a Lease with this holder and annotations. A holder not of our form is nobody: it reads as free."""
     refused: list[str] = []
 
-    def read(key: str, of: Callable[[str], Any], absent: Any) -> Any:
+    def read(key: str, of: Callable[[str], Any], absent: Any, most: int = MAX_TEXT) -> Any:
         text = (found or {}).get(key)
         if text is None:
             return absent
         try:
-            return of(_bounded(text))
+            return of(_bounded(text, most))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
             refused.append(f"{key}: {error}"[:MAX_TEXT])
             return absent
@@ -123,14 +130,14 @@ def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | Non
         finished=read(FINISHED, _number, 0),
         checkpointed=read(CHECKPOINTED, str, ""),
         progress=read(PROGRESS, _progress, None),
-        failure=read(FAILURE, _failure, None),
+        failure=read(FAILURE, _failure, None, MAX_FAILURE),
         refused=tuple(refused),
     )
 
 
-def _bounded(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"{len(text)} characters, more than {MAX_TEXT}")
+def _bounded(text: str, most: int) -> str:
+    if len(text) > most:
+        raise ValueError(f"{len(text)} characters, more than {most}")
     return text
 
 
@@ -183,19 +190,34 @@ def _progress(text: str) -> Progress:
 def _failure_text(failure: Failure | None) -> str:
     if failure is None:
         return ""
-    data = {"round": failure.round, "exitCode": failure.exit_code, "message": failure.message[: MAX_TEXT // 2]}
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
-    return text if len(text) <= MAX_TEXT else json.dumps({**data, "message": ""}, separators=(",", ":"))
+    data: dict[str, Any] = {
+        "round": failure.round,
+        "exitCode": failure.exit_code,
+        "message": failure.message[:MAX_MESSAGE],
+    }
+    more = {"time": failure.time, "traceback": failure.traceback[-MAX_TRACEBACK:]}
+    full = {**data, **{key: value for key, value in more.items() if value}}
+    for candidate in (full, data, {**data, "message": ""}):  # escapes make a text longer
+        text = json.dumps(candidate, separators=(",", ":"), ensure_ascii=False)
+        if len(text) <= MAX_FAILURE:
+            break
+    return text
 
 
 def _failure(text: str) -> Failure:
     data = json.loads(text)
     code, message = data["exitCode"], data["message"]
+    moment, traceback = data.get("time", 0.0), data.get("traceback", "")
     if (
         not isinstance(code, int)
         or isinstance(code, bool)
         or abs(code) > record.MAX_NUMBER
         or not isinstance(message, str)
+        or not isinstance(traceback, str)
+        or isinstance(moment, bool)
+        or not isinstance(moment, (int, float))
+        or not math.isfinite(moment)
     ):
         raise ValueError(f"not a failure: {text!r}")
-    return Failure(round=_round(data["round"]), exit_code=code, message=message)
+    number = _round(data["round"])
+    return Failure(round=number, exit_code=code, message=message, time=float(moment), traceback=traceback)

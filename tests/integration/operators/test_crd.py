@@ -76,6 +76,14 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no workers": ({"nprocPerNode": 0}, "spec.nprocPerNode must be a number from 1 to 1024"),
     "fewer than no failures": ({"failurePolicy": {"maxFailures": -1}}, "spec.failurePolicy.maxFailures in body"),
+    "a class that is none": (
+        {"failurePolicy": {"exitCodes": [{"codes": [3], "class": "Mine"}]}},
+        'spec.failurePolicy.exitCodes[0].class: Unsupported value: "Mine"',
+    ),
+    "an exit code that is none": (
+        {"failurePolicy": {"exitCodes": [{"codes": [256], "class": "Fatal"}]}},
+        "spec.failurePolicy.exitCodes[0].codes[0] in body should be less than or equal to 255",
+    ),
     "negative patience": (
         {"resizePolicy": {"newcomerTimeoutSeconds": 0}},
         "spec.resizePolicy.newcomerTimeoutSeconds in body",

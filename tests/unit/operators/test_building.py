@@ -78,6 +78,7 @@ def test_the_whole_pod() -> None:
                         {"name": "WHERE", "value": "$(PET_RDZV_ENDPOINT)"},
                     ],
                     "resources": {"limits": {"nvidia.com/gpu": 1}},
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
                     "volumeMounts": [
                         {"name": "elasticjob-shm", "mountPath": "/dev/shm"},
                         {

@@ -387,7 +387,9 @@ def test_a_new_job_starts_with_round_one() -> None:
 
 @pytest.mark.parametrize("trace", ["lease", "status", "unreadable"])
 def test_a_lost_record_is_followed_by_a_higher_one(trace: str) -> None:
-    job = a_job(nodes=2, known=status.Status(round=7, failures=3, failed_pods=1) if trace == "status" else None)
+    job = a_job(
+        nodes=2, known=status.Status(round=7, failures=3, failed_pods=1, failed_rounds=2) if trace == "status" else None
+    )
     read = seen(job=job, leases=[held(0, arrived=7)] if trace == "lease" else [], having=[a_pod(0)])
     if trace == "unreadable":
         read = dataclasses.replace(read, round=Round(version="5", error="not JSON"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.api import conditions, status, times
+from elasticjob_operator.api import conditions, spec, status, times
 from elasticjob_operator.core import counting, deciding, replacing
 from elasticjob_operator.core.actions import Decision, Problem
 from elasticjob_operator.core.observed import Observed, Round
@@ -20,7 +20,8 @@ def counted(read: Observed) -> counting.Counters:
     """The counters."""
     record = read.round.record
     assert record is not None
-    return counting.count(read, record, NOW)
+    assert isinstance(read.job.spec, spec.Spec)
+    return counting.count(read, record, read.job.spec.failure_policy, NOW)
 
 
 # What is counted
@@ -106,7 +107,7 @@ def test_the_worker_failure_that_a_round_counts_is_told_from_its_lease() -> None
     found = counted(running(record=a_round(failures=1), leases=leases))
 
     assert found.failures == 1
-    assert found.last_failure == status.Failure(1, 1, "CUDA out of memory", NOW)
+    assert found.last_failure == status.Failure(1, 1, "CUDA out of memory", NOW, round=4)
 
 
 # What is said
@@ -218,7 +219,7 @@ def test_the_end_is_told_when_the_last_pod_has_ended() -> None:
 def test_a_failed_job_says_why() -> None:
     record = a_round(Phase.CLOSED, failures=11, result=Result.FAILED)
     last = status.Failure(1, 9, "CUDA out of memory", NOW)
-    known = known_of(a_round(), failures=11, last_failure=last)
+    known = known_of(a_round(), failures=11, failed_rounds=11, last_failure=last)
     before = decided(running(record=a_round(failures=11), job=a_job(nodes=2, known=known), having=[])).status
     job = a_job(nodes=2, known=before)
 

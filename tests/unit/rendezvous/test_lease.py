@@ -81,7 +81,7 @@ def test_what_is_no_number_for_json_is_left_out() -> None:
 def test_a_long_message_is_cut_so_that_it_can_be_read_again() -> None:
     told = SlotLease(0, pod="u", nonce="00c0ffee", failure=Failure(1, 1, '"\\\n' * 5000))
     annotations = lease.annotations(told)
-    assert len(annotations[lease.FAILURE]) <= lease.MAX_TEXT
+    assert len(annotations[lease.FAILURE]) <= lease.MAX_FAILURE
     found = lease.parse(0, "u/00c0ffee", annotations).failure
     assert found is not None
     assert found.exit_code == 1

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from elasticjob_rendezvous import failures, identity, signals, traindir
-from elasticjob_rendezvous.round import changing
-from elasticjob_rendezvous.round.lease import Failure, Progress
+from elasticjob_rendezvous.round import changing, lease
+from elasticjob_rendezvous.round.lease import Failure, Progress, SlotLease
 from elasticjob_rendezvous.round.record import Member, Notice
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class Found:
     exitcode: int
     message: Any
     timestamp: int = 0
+    error_file: str = "<N/A>"
 
 
 @dataclasses.dataclass
@@ -123,7 +124,13 @@ class RunResult:
 
 
 @pytest.mark.parametrize(
-    ("message", "text"), [("out of\nmemory", "out of memory"), ({"message": "no"}, "no"), ("x" * 9999, "x" * 512)]
+    ("message", "text"),
+    [
+        ("out of\nmemory", "out of memory"),
+        ({"message": "no"}, "no"),
+        ("x" * 9999, "x" * 512),
+        ("To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html", ""),
+    ],
 )
 def test_the_first_failure_is_found_in_torchs_own_frames(message: Any, text: str) -> None:
     run_result = RunResult({0: Found(1, "later", 2), 1: Found(-9, message, 1)})
@@ -133,7 +140,25 @@ def test_the_first_failure_is_found_in_torchs_own_frames(message: Any, text: str
 
     found = below()
     assert run_result
-    assert found == Failure(3, -9, text)
+    assert found == Failure(3, -9, text, time=1.0)
+
+
+def test_a_traceback_is_kept_from_its_end_and_the_error_files_own_time(tmp_path: pathlib.Path) -> None:
+    written = tmp_path / "error.json"
+    written.write_text("{}")
+    message = {"message": "ValueError: no", "extraInfo": {"py_callstack": "x" * 9999 + "\nValueError: no\n"}}
+    run_result = RunResult({0: Found(1, message, 2, error_file=str(written))})
+
+    found = failures.found(3)
+
+    assert run_result
+    assert found is not None
+    assert found.traceback.endswith("xx\nValueError: no\n")
+    assert len(found.traceback) == lease.MAX_TRACEBACK
+    assert found.time == round(written.stat().st_mtime, 3)
+    assert (
+        lease.parse(0, "u/00c0ffee", lease.annotations(SlotLease(0, "u", "00c0ffee", failure=found))).failure == found
+    )
 
 
 def test_no_failure_is_no_error() -> None:

@@ -1,0 +1,72 @@
+"""A failure in words: where, how, and whatever was left behind that says why."""
+
+from elasticjob_operator.api import status
+from elasticjob_operator.api.failures import FailureClass, FailurePolicy
+from elasticjob_operator.core import classing
+from elasticjob_operator.core.observed import Observed
+from elasticjob_operator.core.pods import Pod
+from elasticjob_rendezvous.round.record import Record
+
+NEVER_JOINED = "the pod ended without an error and without having joined a round: does its command run torchrun?"
+UNKNOWN = "a worker failed, and its agent could not tell how"
+
+MAX_MESSAGE, MAX_DETAILS = 1024, 2048
+"""Characters, as the CRD bounds them. Of details the last ones are kept: a traceback ends with what it is about."""
+
+
+def pod_failure(pod: Pod, what: FailureClass, now: int) -> status.Failure:
+    """What is known of a pod that has failed. The last line of what it left is the one to be told."""
+    code = pod.exit_code if pod.exit_code is not None else 1
+    lines = [line for line in pod.message.splitlines() if line.strip()]
+    summary = lines[-1].strip() if lines else NEVER_JOINED if pod.phase == "Succeeded" else f"exit code {code}"
+    return status.Failure(
+        slot=pod.slot,
+        pod=pod.name,
+        cluster_node=pod.node,
+        exit_code=code,
+        reason=pod.reason,
+        what=what,
+        message=summary[:MAX_MESSAGE],
+        details=pod.message[-MAX_DETAILS:] if len(lines) > 1 else "",
+        time=now,
+    )
+
+
+def worker_failure(observed: Observed, record: Record, policy: FailurePolicy, now: int) -> status.Failure:
+    """The failure of the worker that failed first: the others of its round mostly fail because it did."""
+    since = observed.job.status.round - 1  # what ended rounds before is counted already
+    reports = [(one.failure, slot) for slot, one in observed.leases.items() if one.failure]
+    reports = [(failure, slot) for failure, slot in reports if failure.round >= since]
+    if not reports:
+        return status.Failure(slot=-1, exit_code=1, message=UNKNOWN, time=now, round=record.sealed)
+    failure, slot = min(reports, key=lambda one: (-one[0].round, one[0].time or now, one[1]))
+    holder = observed.by_uid.get(observed.lease(slot).pod)
+    code = failure.exit_code
+    return status.Failure(
+        slot=slot,
+        cluster_node=holder.node if holder else "",
+        exit_code=code,
+        message=(failure.message or f"exit code {code}")[:MAX_MESSAGE],
+        what=classing.of_code(code, policy),
+        round=failure.round,
+        details=failure.traceback[-MAX_DETAILS:],
+        time=now,
+    )
+
+
+def sentence(failure: status.Failure) -> str:
+    """One line for a person: where it was and how it ended."""
+    where = f"node {failure.slot}" if failure.slot >= 0 else "a node"
+    pod = f" ({failure.pod})" if failure.pod else ""
+    on = f" on {failure.cluster_node}" if failure.cluster_node else ""
+    reason = f", {failure.reason}" if failure.reason else ""
+    return (
+        f"{where}{pod}{on} failed with exit code {failure.exit_code}{reason} [{failure.what.value}]: {failure.message}"
+    )
+
+
+def whole(failure: status.Failure) -> str:
+    """The line, and below it as much of the end of the details as an event or a condition has room for."""
+    line = sentence(failure)
+    room = MAX_MESSAGE - len(line) - 1
+    return f"{line[:MAX_MESSAGE]}\n{failure.details[-room:]}" if failure.details and room > 0 else line[:MAX_MESSAGE]
