@@ -135,7 +135,7 @@ async def test_what_is_left_out_has_a_default(admin: clients.Client, namespace: 
         "minNodes": 1,
         "maxNodes": 4,
         "nprocPerNode": 1,
-        "failurePolicy": {"maxFailures": 10},
+        "failurePolicy": {"maxFailures": 10, "maxInfrastructureFailures": 100, "refillSteps": 100},
         "resizePolicy": {"checkpointGraceSeconds": 30, "newcomerTimeoutSeconds": 300},
         "template": build.TEMPLATE,
     }
