@@ -36,6 +36,8 @@ WHY = {
     "AgentRestarted": "an agent was restarted",
     "AgentLeft": "a node left",
     "StateLost": "the round record was lost",
+    "Suspended": "no nodes are wanted",
+    "Resumed": "the job was suspended, and goes on",
 }
 
 

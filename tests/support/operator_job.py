@@ -1,8 +1,10 @@
 """A job as its user sees it: apply, scale, and look at its status."""
 
+import contextlib
 from typing import Any
 
 from elasticjob_operator.kube import client as clients
+from elasticjob_operator.kube import errors
 from support import operator_builders as build
 from support.operator_cluster import until
 from support.operator_simulation import Simulation
@@ -29,6 +31,19 @@ class Job:
         found["spec"]["replicas"] = nodes
         del found["metadata"]["resourceVersion"]  # whatever was written meanwhile
         await self._admin.request("PUT", where, body=found)
+
+    async def edit(self, **fields: Any) -> None:
+        """``kubectl edit``: other fields in its spec."""
+
+        async def edited() -> bool:
+            found = await self._admin.get("ElasticJob", self.namespace, self.simulation.job)
+            assert found is not None
+            found["spec"] |= fields
+            with contextlib.suppress(errors.ConflictError):  # its status was written meanwhile
+                return bool(await self._admin.replace("ElasticJob", found))
+            return False
+
+        await until(edited)
 
     async def status(self) -> dict[str, Any]:
         """Its status."""

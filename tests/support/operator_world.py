@@ -61,7 +61,11 @@ class World:
 
     def scale(self, nodes: int) -> None:
         """``kubectl scale``."""
-        self.fields["nodes"] = nodes
+        self.edit(nodes=nodes)
+
+    def edit(self, **fields: Any) -> None:
+        """``kubectl edit``: other fields in the spec."""
+        self.fields |= fields
         self.generation += 1
 
     def kill(self, name: str) -> None:
@@ -148,6 +152,9 @@ class World:
                 assert self.leases[lease.slot] == lease
                 assert lease.pod not in self.processes or lease.pod != self.processes[lease.pod].me.pod
                 self.leases[lease.slot] = releasing.released(lease)
+            case actions.DropLease(lease=lease):
+                assert lease.free
+                assert self.leases.pop(lease.slot) == lease
             case actions.DeletePod(name=name):
                 self.delete(name)
 

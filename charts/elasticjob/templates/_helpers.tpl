@@ -35,7 +35,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   verbs: [get, list, watch, create, update]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update]
+  verbs: [get, list, watch, create, update, delete]
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [get, create]

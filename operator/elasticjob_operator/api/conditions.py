@@ -9,6 +9,7 @@ from elasticjob_operator.api import times
 RUNNING = "Running"
 PODS_READY = "PodsReady"
 RESIZING = "Resizing"
+SUSPENDED = "Suspended"
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 

@@ -28,13 +28,9 @@ class Spec:
     newcomer_timeout: int
     active_deadline: int | None
     startup_deadline: int | None
+    suspend: bool
     template: Mapping[str, Any]
     queue: str = ""
-
-    @property
-    def wanted(self) -> int:
-        """How many nodes the job is brought to: while there is no autoscaler, the most that it may have."""
-        return self.max_nodes if self.nodes is None else self.nodes
 
 
 def parse(data: Mapping[str, Any]) -> Spec:
@@ -54,10 +50,13 @@ def parse(data: Mapping[str, Any]) -> Spec:
         newcomer_timeout=_number(resizes, "newcomerTimeoutSeconds", 300),
         active_deadline=_optional(data, "activeDeadlineSeconds"),
         startup_deadline=_optional(data, "startupDeadlineSeconds"),
+        suspend=data.get("suspend") is True,
         template=_template(data),
         queue=str(data.get("queue") or ""),
     )
-    if not spec.min_nodes <= spec.wanted <= spec.max_nodes:
+    if spec.min_nodes > spec.max_nodes:
+        raise SpecError("spec.minNodes must not be greater than spec.maxNodes")
+    if spec.nodes is not None and not spec.min_nodes <= spec.nodes <= spec.max_nodes:
         raise SpecError("spec.nodes must be from spec.minNodes to spec.maxNodes")
     return spec
 

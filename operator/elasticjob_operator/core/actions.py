@@ -47,6 +47,13 @@ class ReleaseLease:
 
 
 @dataclasses.dataclass(frozen=True)
+class DropLease:
+    """Delete the Lease of a slot that the job can't have any more, if it still says what it said when it was read."""
+
+    lease: SlotLease
+
+
+@dataclasses.dataclass(frozen=True)
 class DeletePod:
     """Delete this very pod, with its own grace period."""
 
@@ -55,7 +62,7 @@ class DeletePod:
     why: str
 
 
-Action = Create | Replace | WriteRound | ReleaseLease | DeletePod
+Action = Create | Replace | WriteRound | ReleaseLease | DropLease | DeletePod
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,25 @@ from typing import Any
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names
-from elasticjob_operator.core.actions import Action, Create, Replace
+from elasticjob_operator.core.actions import Action, Create, DropLease, Replace
 from elasticjob_operator.core.observed import Access, Observed
 from elasticjob_rendezvous.round import record as records
 
 RBAC = "rbac.authorization.k8s.io"
+
+
+def needed(observed: Observed, most: int, record: records.Record) -> int:
+    """For how many slots there must be Leases: up to *most* nodes, and whoever has a slot beyond, from before."""
+    held = (slot for slot, lease in observed.leases.items() if not lease.free)
+    used = {*record.plan, *record.member_slots, *held, *(pod.slot for pod in observed.pods)}
+    return max((most, *(slot + 1 for slot in used)))
+
+
+def surplus(observed: Observed, slots: int) -> Iterator[Action]:
+    """Leases beyond the slots that are needed."""
+    for slot, lease in sorted(observed.leases.items()):
+        if slot >= slots:
+            yield DropLease(lease)
 
 
 def missing(observed: Observed, slots: int) -> Iterator[Action]:
@@ -32,7 +46,7 @@ def _access(job: jobs.Job, access: Access, slots: int) -> Iterator[Action]:
         yield Create("ServiceAccount", {**_head(job, "v1", "ServiceAccount"), "automountServiceAccountToken": False})
     if not access.role:
         yield Create("Role", role(job, slots))
-    elif access.slots < slots:
+    elif access.slots != slots:
         manifest = role(job, slots)
         manifest["metadata"]["resourceVersion"] = access.role_version
         yield Replace("Role", manifest)

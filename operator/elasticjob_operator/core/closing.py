@@ -33,7 +33,7 @@ def step(situation: Situation) -> Step | None:
 
 def _succeeded(situation: Situation) -> bool:
     record = situation.record
-    count = [m for m in record.members if m.slot in record.plan]
+    count = [m for m in record.members if m.slot in record.plan or not record.plan]  # suspended, all of them count
     return bool(count) and all(situation.observed.has_finished(m, record.sealed) for m in count)
 
 

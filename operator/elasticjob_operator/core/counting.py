@@ -64,7 +64,7 @@ def count(observed: Observed, record: Record, policy: FailurePolicy, now: int) -
         failures=before.failures + told[FailureClass.USER_ERROR] + told[FailureClass.FATAL],
         infrastructure=before.infrastructure + told[FailureClass.INFRASTRUCTURE],
         disruptions=before.disruptions + len(lost) + told[FailureClass.PREEMPTION],
-        counted=_remembered(observed, known | {p.uid for p in failed} | set(lost)),
+        counted=_remembered(observed, known | {p.uid for p in failed} | set(lost) | _dismissed(observed, record)),
         refilled=before.refilled,
         last_failure=_last(before, worker, failed, classes, now),
         new_failure=worker,
@@ -100,6 +100,11 @@ def _gone(observed: Observed, record: Record, done: frozenset[str]) -> Iterator[
         holder = observed.lease(slot).pod
         if holder and holder not in observed.by_uid and holder not in done:
             yield holder
+
+
+def _dismissed(observed: Observed, record: Record) -> set[str]:
+    """Pods that end because they are not wanted: if their slot is wanted again meanwhile, they still don't count."""
+    return {p.uid for p in observed.pods if p.slot not in record.plan and (p.deleting or p.terminal)}
 
 
 def _remembered(observed: Observed, uids: set[str]) -> tuple[str, ...]:

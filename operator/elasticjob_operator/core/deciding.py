@@ -45,14 +45,15 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     freed = tuple(releasing.releases(observed, recreating.readable(observed)))
     situation, step = _stepped(releasing.after(observed, freed), observed, spec, now)
     known = reporting.moments(situation, recreating.readable(observed))
-    slots = max((spec.max_nodes, *(slot + 1 for slot in situation.record.plan)))
+    slots = children.needed(observed, spec.max_nodes, situation.record)
     actions: tuple[Action, ...] = (
         *children.missing(observed, slots),
         *freed,
+        *children.surplus(observed, slots),
         *([WriteRound(step.record, observed.round.version)] if step.record else ()),
         *replacing.actions(
             situation,
-            resized=known.last_resize.start if known.last_resize else None,
+            resized=_plan_time(situation, known),
             closed=known.round_time,
         ),
     )
@@ -80,6 +81,13 @@ def _stepped(observed: Observed, seen: Observed, spec: Spec, now: int) -> tuple[
     return dataclasses.replace(situation, record=step.record or start), step
 
 
+def _plan_time(situation: Situation, known: status.Status) -> int | None:
+    """Since when pods outside of the plan have known that they are not wanted."""
+    if not situation.record.plan:
+        return known.round_time
+    return known.last_resize.start if known.last_resize else None
+
+
 def _wake(situation: Situation, step: Step, known: status.Status) -> float | None:
     """The soonest moment at which time alone would change the decision."""
     ends = [step.wake_after]
@@ -90,8 +98,7 @@ def _wake(situation: Situation, step: Step, known: status.Status) -> float | Non
     if situation.record.phase is Phase.CLOSED and not known.completion_time:
         ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(known.round_time)))
     if any(p.live and p.slot not in situation.record.plan for p in situation.observed.pods):
-        since = known.last_resize.start if known.last_resize else None
-        ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(since)))
+        ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(_plan_time(situation, known))))
     ends.append(replacing.backoff(situation) or None)
     return min((end for end in ends if end is not None), default=None)
 

@@ -22,6 +22,7 @@ def explained(situation: Situation, known: status.Status, problems: tuple[Proble
         _running(situation),
         _pods_ready(situation, problems) if not closed else _pods_over(),
         _resizing(situation, known),
+        _suspended(situation),
         *_endings(situation, over=over),
     ]
     known = dataclasses.replace(
@@ -47,6 +48,8 @@ def _running(situation: Situation) -> Condition:
     if record.running:
         message = f"{len(record.members)} nodes train in round {record.number}"
         return Condition(conditions.RUNNING, holds=True, reason=record.reason.value, message=message)
+    if not record.plan:
+        return Condition(conditions.RUNNING, holds=False, reason=situation.size.reason, message="no nodes are wanted")
     waiting = record.plan - record.absent - _arrived(situation)
     message = f"round {record.number} waits for nodes {slots.dump(waiting)}" if waiting else _too_few(situation)
     return Condition(conditions.RUNNING, holds=False, reason=record.reason.value, message=message + _why(situation))
@@ -79,6 +82,8 @@ def _pods_ready(situation: Situation, problems: tuple[Problem, ...]) -> Conditio
     count = f"{len(ready)} of {len(wanted)} pods are ready"
     if problems:
         return Condition(conditions.PODS_READY, holds=False, reason=problems[0].reason, message=problems[0].message)
+    if not situation.record.plan:
+        return Condition(conditions.PODS_READY, holds=False, reason=situation.size.reason, message=count)
     if len(ready) == len(wanted):
         return Condition(conditions.PODS_READY, holds=True, reason=ALL_READY, message=count)
     if troubled:
@@ -100,13 +105,23 @@ def _resizing(situation: Situation, known: status.Status) -> Condition:
     moving = situation.target != record.plan or record.notice is not None
     if record.phase is Phase.CLOSED or not (resize or moving):
         return Condition(conditions.RESIZING, holds=False, reason="AsWanted", message=f"{len(record.plan)} nodes")
-    message = f"from {resize.before if resize else len(record.plan)} to {situation.spec.wanted} nodes"
+    message = f"from {resize.before if resize else len(record.plan)} to {situation.wanted} nodes"
     if record.notice is not None:
         return Condition(conditions.RESIZING, holds=True, reason="WaitingForCheckpoint", message=message)
     if record.running and arriving.missing(situation):
         waiting = f"{message}; training goes on until nodes {slots.dump(arriving.missing(situation))} are ready"
         return Condition(conditions.RESIZING, holds=True, reason="WaitingForNewcomers", message=waiting)
     return Condition(conditions.RESIZING, holds=True, reason="Reforming", message=message)
+
+
+def _suspended(situation: Situation) -> Condition:
+    """Whether the job is at rest: no nodes are wanted, and none is left."""
+    record, live = situation.record, sum(pod.live for pod in situation.observed.pods)
+    if situation.wanted or record.phase in (Phase.FINISHING, Phase.CLOSED):
+        return Condition(conditions.SUSPENDED, holds=False, reason="NotSuspended")
+    rests = not (live or record.plan)
+    message = "no pods are left; the counters go on where they are" if rests else f"{live} pods are ending"
+    return Condition(conditions.SUSPENDED, holds=rests, reason=situation.size.reason, message=message)
 
 
 def _endings(situation: Situation, *, over: bool) -> tuple[Condition, Condition]:
@@ -125,6 +140,8 @@ def _state(situation: Situation, known: status.Status) -> str:
         return record.result.value
     if record.phase in (Phase.FINISHING, Phase.CLOSED):
         return "Finishing"
+    if not situation.wanted:
+        return "Suspended" if known.holds(conditions.SUSPENDED) else "Suspending"
     if record.phase is Phase.OPEN:
         return "Starting" if arriving.first_start(record) else "Reforming"
     return "Resizing" if known.holds(conditions.RESIZING) else "Running"

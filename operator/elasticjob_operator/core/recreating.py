@@ -3,7 +3,7 @@
 import dataclasses
 
 from elasticjob_operator.api.spec import Spec
-from elasticjob_operator.core import plans
+from elasticjob_operator.core import plans, sizing
 from elasticjob_operator.core.observed import Observed
 from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Reason, Record, Result
@@ -21,10 +21,11 @@ def record(observed: Observed, spec: Spec) -> Record:
     Who was in the lost round is unknown, so its failures are kept and every process has to arrive again. A job that was
     over stays over.
     """
-    job, plan = observed.job, plans.first(observed, wanted=spec.wanted)
+    job, plan = observed.job, plans.first(observed, wanted=sizing.wanted(spec).nodes)
     seen = observed.highest_seen
     if seen == 0 and not observed.round.error:
-        return changing.started(job.uid, plan, min_nodes=spec.min_nodes)
+        reason = Reason.STARTED if plan else Reason.SUSPENDED
+        return changing.started(job.uid, plan, reason=reason, min_nodes=spec.min_nodes)
     fresh = changing.started(job.uid, plan, number=max(seen, 1) + 1, reason=Reason.STATE_LOST, min_nodes=spec.min_nodes)
     fresh = dataclasses.replace(
         fresh,

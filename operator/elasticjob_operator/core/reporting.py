@@ -22,7 +22,7 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         observed_generation=situation.observed.job.generation,
         selector=names.selector(situation.observed.job.name),
         nodes=len(record.member_slots & record.plan) if record.running else 0,
-        wanted=situation.spec.wanted,
+        wanted=situation.wanted,
         planned=len(record.plan),
         round=record.number,
         round_reason=record.reason.value,
@@ -39,7 +39,7 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         resizes=old.resizes + _changed_size(situation),
         last_resize=resize,
         progress=situation.observed.progress or old.progress,
-        start_time=old.start_time if old.start_time is not None else situation.now,
+        start_time=_start_time(situation),
         waiting_since=_waiting_since(situation),
         notice_time=_notice_time(situation, before),
         result=record.result.value,
@@ -56,25 +56,33 @@ def _ending(situation: Situation) -> Verdict:
     return known if known.reason else closing.failed(situation) or known
 
 
+def _start_time(situation: Situation) -> int | None:
+    """Since when the job has run: anew each time it is resumed, as Kubernetes' own Jobs have it."""
+    if not situation.record.plan and situation.record.phase is Phase.OPEN:
+        return None
+    return situation.status.start_time if situation.status.start_time is not None else situation.now
+
+
 def _round_time(situation: Situation) -> int:
-    old, record = situation.status, situation.record
-    same = (old.round, old.round_phase) == (record.number, record.phase.value)
-    return old.round_time if same and old.round_time is not None else situation.now
+    known = situation.status.round_time if situation.known_round else None
+    return known if known is not None else situation.now
 
 
 def _resize(situation: Situation) -> status.Resize | None:
-    """The last resize: begun when the plan's size changes, over when every slot of it trains."""
+    """The last resize: begun when the plan's size changes, over when every slot of it trains or none is wanted."""
     old, record = situation.status, situation.record
     resize = old.last_resize
     if _changed_size(situation):
         resize = status.Resize(start=situation.now, before=old.planned, after=len(record.plan))
-    if resize is not None and resize.end is None and record.running and record.plan <= record.member_slots:
+    trains = record.running and record.plan <= record.member_slots
+    if resize is not None and resize.end is None and (trains or not record.plan):
         return dataclasses.replace(resize, end=situation.now)
     return resize
 
 
 def _changed_size(situation: Situation) -> bool:
-    return situation.status.planned not in (0, len(situation.record.plan))
+    """Whether the plan has another size; to suspend a job, and to resume it, is no resize."""
+    return len({situation.status.planned, len(situation.record.plan), 0}) == 3  # noqa: PLR2004 - all different
 
 
 def _waiting_since(situation: Situation) -> int | None:

@@ -76,9 +76,10 @@ def _notice(situation: Situation) -> Notice:
 def _opened(situation: Situation) -> Record:
     record, plan = situation.record, situation.target
     resized = situation.status.resizing is not None or plan != record.plan or situation.status.planned != len(plan)
+    reason = Reason.RESIZED if resized else Reason.NODE_JOINED
     return changing.opened(
         record,
-        Reason.RESIZED if resized else Reason.NODE_JOINED,
+        reason if plan else Reason.SUSPENDED,
         plan=plan,
         absent=plan - record.member_slots - situation.observed.parked(record),
         min_nodes=situation.spec.min_nodes,

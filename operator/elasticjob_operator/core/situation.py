@@ -5,9 +5,10 @@ import functools
 
 from elasticjob_operator.api.spec import Spec
 from elasticjob_operator.api.status import Status
-from elasticjob_operator.core import plans
+from elasticjob_operator.core import plans, sizing
 from elasticjob_operator.core.counting import Counters
 from elasticjob_operator.core.observed import Observed
+from elasticjob_operator.core.sizing import Size
 from elasticjob_rendezvous.round.record import Record
 
 
@@ -27,9 +28,19 @@ class Situation:
         return self.observed.job.status
 
     @functools.cached_property
+    def size(self) -> Size:
+        """How many nodes the job is brought to, and why; none while it is suspended."""
+        return sizing.wanted(self.spec)
+
+    @property
+    def wanted(self) -> int:
+        """How many nodes the job is brought to."""
+        return self.size.nodes
+
+    @functools.cached_property
     def target(self) -> frozenset[int]:
-        """The plan that the spec asks for."""
-        return plans.target(self.observed, self.record, wanted=self.spec.wanted, most=self.spec.max_nodes)
+        """The plan that the wanted size asks for."""
+        return plans.target(self.observed, self.record, wanted=self.wanted, most=self.spec.max_nodes)
 
     @functools.cached_property
     def finished(self) -> frozenset[int]:
@@ -46,10 +57,15 @@ class Situation:
         return max(0, self.now - moment) if moment is not None else 0
 
     @property
+    def known_round(self) -> bool:
+        """Whether the status tells of this round in this phase, and for nodes, if there are any now."""
+        same = self.status.round == self.record.number and self.status.round_phase == self.record.phase.value
+        return same and (self.status.planned > 0 or not self.record.plan)
+
+    @property
     def round_age(self) -> int:
-        """Seconds since this round was first seen in this phase."""
-        known = self.status.round == self.record.number and self.status.round_phase == self.record.phase.value
-        return self.since(self.status.round_time) if known else 0
+        """Seconds since this round was first seen in this phase, or since the job was resumed in it."""
+        return self.since(self.status.round_time) if self.known_round else 0
 
 
 @dataclasses.dataclass(frozen=True)

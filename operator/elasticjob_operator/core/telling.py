@@ -23,6 +23,7 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
     yield from _pods(situation)
     yield from _resize(situation.status, new)
     yield from problem(situation.status, *problems[:1])
+    yield from _suspension(situation.status, new)
     yield from _end(situation.status, new)
 
 
@@ -41,7 +42,7 @@ def _round(situation: Situation, new: status.Status) -> Iterator[Event]:
     if record.reason is Reason.STATE_LOST and old.round != new.round:
         message = f"the round's state was lost; round {record.number} starts with whoever is there"
         yield Event("StateLost", message, warning=True)
-    if record.phase is Phase.OPEN:
+    if record.phase is Phase.OPEN and record.plan:
         yield Event("RoundOpened", _opened(record))
     elif record.phase is Phase.SEALED:
         nodes = f"{len(record.members)} nodes ({slots.dump(record.member_slots)})"
@@ -74,6 +75,14 @@ def _resize(old: status.Status, new: status.Status) -> Iterator[Event]:
         yield Event("ResizeStarted", f"the job is resized {sizes}: {resize.reason}")
     if resize.end is not None:
         yield Event("ResizeCompleted", f"the job was resized {sizes} in {resize.end - resize.start} s")
+
+
+def _suspension(old: status.Status, new: status.Status) -> Iterator[Event]:
+    before, now = (conditions.find(s.conditions, conditions.SUSPENDED) for s in (old, new))
+    if now and now.holds and not (before and before.holds):
+        yield Event("Suspended", f"the job has no pods any more: {now.reason}")
+    elif before and before.holds and now and not now.holds:
+        yield Event("Resumed", f"the job starts again with {new.wanted} nodes")
 
 
 def problem(old: status.Status, *found: Problem) -> Iterator[Event]:

@@ -60,6 +60,8 @@ class Applier:
                 return await self._write_round(job, action)
             case actions.ReleaseLease():
                 await self._release(job, action.lease)
+            case actions.DropLease():
+                await self._drop(job, action.lease)
             case actions.DeletePod(name=name, uid=uid):
                 await self._client.delete("Pod", job.namespace, name, uid=uid)
         return None
@@ -99,16 +101,31 @@ class Applier:
 
     async def _release(self, job: jobs.Job, held: lease.SlotLease) -> None:
         """Free the Lease if it still says what the decision was made on: its last word may be that it has finished."""
-        found = await self._client.get("Lease", job.namespace, names.slot_lease(job.name, held.slot))
+        found = await self._unchanged(job, held)
         if found is None:
             return
-        owner = (found.get("spec") or {}).get("holderIdentity")
-        if lease.parse(held.slot, owner, found["metadata"].get("annotations")) != held:
-            raise errors.ConflictError(0, f"the Lease of slot {held.slot} has changed since it was read")
         found["spec"] = {**found["spec"], "holderIdentity": ""}
         kept = {k: v for k, v in (found["metadata"].get("annotations") or {}).items() if not k.startswith(lease.PREFIX)}
         found["metadata"]["annotations"] = {**kept, **lease.annotations(releasing.released(held))}
         await self._client.replace("Lease", found)
+
+    async def _drop(self, job: jobs.Job, held: lease.SlotLease) -> None:
+        found = await self._unchanged(job, held)
+        if found is not None:
+            meta = found["metadata"]
+            await self._client.delete(
+                "Lease", job.namespace, meta["name"], uid=meta["uid"], version=meta["resourceVersion"]
+            )
+
+    async def _unchanged(self, job: jobs.Job, held: lease.SlotLease) -> dict[str, Any] | None:
+        """The Lease as it is, if it is there."""
+        found = await self._client.get("Lease", job.namespace, names.slot_lease(job.name, held.slot))
+        if found is None:
+            return None
+        owner = (found.get("spec") or {}).get("holderIdentity")
+        if lease.parse(held.slot, owner, found["metadata"].get("annotations")) != held:
+            raise errors.ConflictError(0, f"the Lease of slot {held.slot} has changed since it was read")
+        return found
 
 
 def _concerns_others(problem: actions.Problem) -> bool:

@@ -122,9 +122,10 @@ class Client:
         meta = manifest["metadata"]
         return await self.request("PUT", path(kind, meta["namespace"], meta["name"], sub=sub), body=manifest)
 
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str) -> None:
-        """Delete this very object; one that is gone, or is another by now, is no error."""
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str, version: str = "") -> None:
+        """Delete this very object, in this very version; one that is gone, or is another by now, is no error."""
+        preconditions = {"uid": uid, **({"resourceVersion": version} if version else {})}
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
         try:
             await self.request("DELETE", path(kind, namespace, name), body=body)
         except (errors.NotFoundError, errors.ConflictError):

@@ -28,11 +28,11 @@ class Reading:
 
 
 class Reader:
-    """Reads jobs. Remembers, for each job by UID, until when its access objects need not be read."""
+    """Reads jobs. Remembers, for each job by UID and generation, until when its access objects need not be read."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._access_until: dict[str, float] = {}
+        self._access_until: dict[tuple[str, int], float] = {}
 
     async def read(self, key: Key) -> Reading | None:
         """The job and its objects; ``None`` if there is no such job."""
@@ -58,13 +58,13 @@ class Reader:
         )
         return Reading(seen, found)
 
-    def forget(self, uid: str) -> None:
+    def forget(self, job: jobs.Job) -> None:
         """Read this job's access objects again the next time."""
-        self._access_until.pop(uid, None)
+        self._access_until.pop((job.uid, job.generation), None)
 
     async def _access(self, job: jobs.Job) -> observed.Access | None:
-        now = asyncio.get_running_loop().time()
-        if self._access_until.get(job.uid, now) > now:
+        now, known = asyncio.get_running_loop().time(), (job.uid, job.generation)
+        if self._access_until.get(known, now) > now:
             return None
         name = names.worker(job.name)
         account, role, binding = await asyncio.gather(
@@ -78,8 +78,8 @@ class Reader:
             binding=binding is not None and jobs.owns(job, binding),
         )
         if access.account and access.role and access.binding:
-            valid = {uid: until for uid, until in self._access_until.items() if until > now}  # jobs that are gone, too
-            self._access_until = {**valid, job.uid: now + ACCESS_SECONDS}
+            valid = {key: until for key, until in self._access_until.items() if until > now}  # not those that are gone
+            self._access_until = {**valid, known: now + ACCESS_SECONDS}
         return access
 
 

@@ -65,7 +65,7 @@ class Reconciler:
         decision = deciding.decide(reading.observed, now)
         problems = await self._applier.apply(job, decision.actions)
         if problems:
-            self._reader.forget(job.uid)
+            self._reader.forget(job)
             decision = deciding.decide(reading.observed, now, problems)
         if await self._write_status(reading, decision.status):
             for event in decision.events:

@@ -53,6 +53,8 @@ class Reason(str, enum.Enum):
     AGENT_RESTARTED = "AgentRestarted"
     AGENT_LEFT = "AgentLeft"
     STATE_LOST = "StateLost"
+    SUSPENDED = "Suspended"
+    RESUMED = "Resumed"
 
 
 class Result(str, enum.Enum):

@@ -88,6 +88,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"resizePolicy": {"newcomerTimeoutSeconds": 0}},
         "spec.resizePolicy.newcomerTimeoutSeconds in body",
     ),
+    "a deadline of no time": ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds in body should be greater"),
+    "a word for a wish to rest": ({"suspend": "yes"}, "spec.suspend in body must be of type boolean"),
     "a typing error": ({"maxReplica": 4}, 'unknown field "spec.maxReplica"'),
 }
 
@@ -134,6 +136,7 @@ async def test_what_is_left_out_has_a_default(admin: clients.Client, namespace: 
     assert made["spec"] == {
         "minNodes": 1,
         "maxNodes": 4,
+        "suspend": False,
         "nprocPerNode": 1,
         "failurePolicy": {"maxFailures": 10, "maxInfrastructureFailures": 100, "refillSteps": 100},
         "resizePolicy": {"checkpointGraceSeconds": 30, "newcomerTimeoutSeconds": 300},
@@ -145,7 +148,7 @@ async def test_what_is_left_out_has_a_default(admin: clients.Client, namespace: 
     ("fields", "message"),
     [
         ({"nprocPerNode": 2}, "spec.nprocPerNode can't be changed"),
-        ({"maxNodes": 5}, "spec.minNodes and spec.maxNodes can't be changed"),
+        ({"minNodes": 3, "nodes": 2}, "spec.nodes must be from"),
         ({"nodes": 9}, "spec.nodes must be from"),
     ],
 )

@@ -41,6 +41,23 @@ async def test_a_job_starts_grows_shrinks_and_succeeds(job: Job, operator: Opera
     assert "Forbidden" not in operator.text
 
 
+async def test_a_job_is_suspended_edited_and_resumed(job: Job) -> None:
+    await job.apply(nodes=2, maxNodes=2)
+    await job.trains(2)
+    job.simulation.workers_fail("digits-1-0")
+    await job.comes_to("failures", 1)
+    await job.trains(2)
+
+    await job.edit(suspend=True)
+    await job.reaches("Suspended")
+    assert not [p for p in await job.simulation.pods() if p["status"]["phase"] == "Running"]
+    await job.edit(minNodes=2, maxNodes=6, nodes=3)
+    await job.edit(suspend=False)
+    status = await job.trains(3)
+
+    assert (status["failures"], status["disruptions"], status["roundReason"]) == (1, 0, "Resumed")
+
+
 async def test_a_pod_deleted_with_no_grace_opens_a_round_within_a_second_and_is_replaced(job: Job) -> None:
     await job.apply(nodes=3)
     await job.trains(3)

@@ -31,7 +31,7 @@ def test_the_operator_reads_an_example_as_it_is_meant(name: str, low: int, high:
 
     assert job["metadata"]["name"] == name
     assert not isinstance(parsed, str)
-    assert (parsed.min_nodes, parsed.max_nodes, parsed.wanted) == (low, high, nodes)
+    assert (parsed.min_nodes, parsed.max_nodes, parsed.nodes) == (low, high, nodes)
 
 
 def test_digits_trains_the_script_in_its_image_on_the_storage_that_it_claims() -> None:

@@ -445,14 +445,14 @@ async def test_one_pods_name_that_is_taken_does_not_keep_the_others_from_being_m
 async def test_jobs_that_are_gone_are_not_remembered() -> None:
     client = a_cluster()
     reader = Reader(client)
-    reader._access_until = {"gone": 0.0}
+    reader._access_until = {("gone", 1): 0.0}
     applier = Applier(client, Pace(1000))
     reconciler = Reconciler(client, queue.Queue(), reader, applier, instance="test")
 
     for _ in range(2):
         await reconciler.reconcile(KEY)
 
-    assert set(reader._access_until) == {build.UID}
+    assert set(reader._access_until) == {(build.UID, 1)}
 
 
 # Errors, and watches that are gone

@@ -133,6 +133,7 @@ def test_a_running_job_says_so_and_nothing_else() -> None:
         "Running": True,
         "PodsReady": True,
         "Resizing": False,
+        "Suspended": False,
         "Succeeded": False,
         "Failed": False,
     }

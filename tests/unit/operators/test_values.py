@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from elasticjob_operator import __main__
 from elasticjob_operator.api import names, settings, spec, times
+from elasticjob_operator.core import sizing
 from support import operator_builders as build
 
 
@@ -80,8 +81,9 @@ def test_what_is_left_empty_in_a_template_is_not_there() -> None:
 
 
 def test_without_a_wish_the_most_is_wanted() -> None:
-    assert build.a_spec(maxNodes=7).wanted == 7
-    assert build.a_spec(maxNodes=7, nodes=3).wanted == 3
+    assert sizing.wanted(build.a_spec(maxNodes=7)) == sizing.Size(7, "MaxNodes")
+    assert sizing.wanted(build.a_spec(maxNodes=7, nodes=3)) == sizing.Size(3, "Nodes")
+    assert sizing.wanted(build.a_spec(maxNodes=7, nodes=3, suspend=True)) == sizing.Size(0, "Suspended")
 
 
 @given(st.integers(0, 4_000_000_000))

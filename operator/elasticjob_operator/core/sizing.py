@@ -1,0 +1,31 @@
+"""How many nodes a job is to have, and on whose word: the one place that says it."""
+
+import dataclasses
+
+from elasticjob_operator.api.spec import Spec
+
+SUSPENDED = "Suspended"
+"""``spec.suspend``: no nodes, until it is taken back."""
+
+NODES = "Nodes"
+"""``spec.nodes``: set by hand, by ``kubectl scale``, or by an autoscaler through ``/scale``."""
+
+MAX_NODES = "MaxNodes"
+"""Nobody has said a size, so it is the most that the job may have."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """Nodes, from ``minNodes`` to ``maxNodes``, or none at all, and why so many: one CamelCase word."""
+
+    nodes: int
+    reason: str
+
+
+def wanted(spec: Spec) -> Size:
+    """The size that the job is brought to."""
+    if spec.suspend:
+        return Size(0, SUSPENDED)
+    if spec.nodes is not None:
+        return Size(spec.nodes, NODES)
+    return Size(spec.max_nodes, MAX_NODES)
