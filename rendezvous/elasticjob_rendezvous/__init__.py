@@ -1,4 +1,4 @@
-"""The rendezvous backend ``kubernetes`` for torchrun.
+"""The rendezvous backends ``kubernetes`` and ``kubernetes-dynamic`` for torchrun.
 
 Every torchrun imports this module, whatever its backend: importing it must load neither the API client nor torch.
 """
@@ -20,5 +20,16 @@ def get_handler() -> Callable[[RendezvousParameters], RendezvousHandler]:
 
 def _create(parameters: RendezvousParameters) -> RendezvousHandler:
     from elasticjob_rendezvous.handler import create  # noqa: PLC0415 - torch and the client load only when it is used
+
+    return create(parameters)
+
+
+def get_dynamic_handler() -> Callable[[RendezvousParameters], RendezvousHandler]:
+    """The same for ``kubernetes-dynamic``: torch's own dynamic handler, its state in a ConfigMap."""
+    return _create_dynamic
+
+
+def _create_dynamic(parameters: RendezvousParameters) -> RendezvousHandler:
+    from elasticjob_rendezvous.backend import create  # noqa: PLC0415 - as above
 
     return create(parameters)

@@ -26,7 +26,8 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _IGNORED = {"timeout"}
 """Keys that torchrun adds by itself for its own backends."""
 
-_UNSET_RUN_ID = ("", "none")
+UNSET_RUN_ID = ("", "none")
+NO_RUN_ID = "--rdzv-id is not set: give each run an id of its own, or two runs would share a rendezvous"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,11 +97,11 @@ def parse(
     unknown = sorted(known.keys() - _NUMBERS.keys() - set(_TEXTS))
     if unknown:
         raise ValueError(f"--rdzv-conf: unknown {', '.join(unknown)}; known: {', '.join(sorted((*_NUMBERS, *_TEXTS)))}")
-    if run_id in _UNSET_RUN_ID:
-        raise ValueError("--rdzv-id is not set: give each run an id of its own, or two runs would share a rendezvous")
+    if run_id in UNSET_RUN_ID:
+        raise ValueError(NO_RUN_ID)
     if not 1 <= low <= high <= slots.MAX_SLOTS:
         raise ValueError(f"--nnodes {low}:{high}: wanted is 1 ≤ min ≤ max ≤ {slots.MAX_SLOTS}")
-    namespace, name = _endpoint(endpoint)
+    namespace, name = parse_endpoint(endpoint)
     planned = SLOT_ENV in env
     return Settings(
         namespace=namespace,
@@ -118,7 +119,12 @@ def parse(
     )
 
 
-def _endpoint(endpoint: str) -> tuple[str, str]:
+def parse_endpoint(endpoint: str) -> tuple[str, str]:
+    """Namespace (``""`` for the pod's own) and name of the job.
+
+    Raises:
+        ValueError: it names none.
+    """
     namespace, slash, name = endpoint.rpartition("/")
     if not _NAME.fullmatch(name) or (slash and not _NAME.fullmatch(namespace)):
         raise ValueError(f"--rdzv-endpoint {endpoint!r}: wanted is [NAMESPACE/]NAME, the job's name in Kubernetes")

@@ -58,4 +58,4 @@ def test_torch_finds_the_backend_through_the_entry_point(site: pathlib.Path) -> 
     done = run(site, code)
 
     assert done.returncode == 0, done.stderr
-    assert "'kubernetes'" in done.stdout
+    assert "'kubernetes', 'kubernetes-dynamic'" in done.stdout

@@ -29,6 +29,7 @@ RECORD = changing.sealed(changing.started("job", {0}), [Member(0, "00c0ffee")], 
 def test_importing_the_entry_point_loads_neither_torch_nor_the_client() -> None:
     code = (
         "import sys, elasticjob_rendezvous as e; assert callable(e.get_handler()); "
+        "assert callable(e.get_dynamic_handler()); "
         "print([m for m in sys.modules if m.split('.')[0] in ('torch', 'kubernetes', 'urllib3')])"
     )
     env = {**os.environ, "PYTHONPATH": "rendezvous"}

@@ -1,0 +1,54 @@
+"""Stock torchrun processes with any backend, told all they need by their environment, as a pod's is."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = pathlib.Path(__file__).parents[2]
+WORKER = pathlib.Path(__file__).with_name("plain_worker.py")
+PATIENCE = 90.0
+"""Seconds for anything that should come to pass: torch alone takes ten to start on a busy machine."""
+
+
+class Torchrun:
+    """One agent with its workers, which end when the file *finish* is there."""
+
+    def __init__(self, log: pathlib.Path, finish: pathlib.Path, env: Mapping[str, str]) -> None:
+        self.log = log
+        settings = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "ELASTICJOB_", "TORCH"))}
+        settings |= {"PYTHONPATH": str(ROOT / "rendezvous"), "OMP_NUM_THREADS": "1", **env}
+        command = [sys.executable, "-m", "torch.distributed.run", str(WORKER), str(finish)]
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(command, env=settings, stdout=out, stderr=subprocess.STDOUT)
+
+    def worlds(self) -> list[int]:
+        """Sizes of the groups whose first step went through."""
+        found = re.findall(r"FIRST rank=\d+ world=(\d+) sum=(\d+)", self.log.read_text(errors="replace"))
+        return [int(world) for world, total in found if world == total]
+
+    def trains(self, world: int) -> None:
+        """Wait for the first step of a group of *world*."""
+        end = time.monotonic() + PATIENCE
+        while world not in self.worlds():
+            assert self.process.poll() is None, self.log.read_text(errors="replace")
+            assert time.monotonic() < end, f"no group of {world} within {PATIENCE} s: {self.log.read_text()}"
+            time.sleep(0.05)
+
+    def wait(self) -> int:
+        """Its exit code."""
+        return self.process.wait(PATIENCE)
+
+    def stop(self) -> None:
+        """End it, if it still runs, with its workers."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(PATIENCE)

@@ -1,0 +1,32 @@
+"""A worker that knows of no backend: says how large its group is at the first step, and trains until it may finish."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+
+def main() -> None:
+    finish = pathlib.Path(sys.argv[1])
+    dist.init_process_group("gloo")
+    step = 0
+    while True:
+        flag = torch.tensor([float(finish.exists()), 1.0])
+        dist.all_reduce(flag)
+        step += 1
+        if step == 1:
+            print(f"FIRST rank={dist.get_rank()} world={os.environ['WORLD_SIZE']} sum={flag[1].item():g}", flush=True)
+        if flag[0].item() > 0:
+            break
+        time.sleep(0.05)
+    print("DONE", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
