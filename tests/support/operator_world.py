@@ -49,6 +49,7 @@ class World:
         self.version = 0
         self.leases: dict[int, SlotLease] = {}
         self.access = observed.Access()
+        self.deleted = False
         self.pods: dict[str, pods.Pod] = {}
         self.processes: dict[str, Process] = {}
         self.births = 0
@@ -120,6 +121,8 @@ class World:
 
     def operate(self, *, writes: int | None = None) -> bool:
         """One reconcile, killed after so many *writes*; whether it wrote anything."""
+        if self.deleted:
+            return False
         decision = deciding.decide(self.read(), self.now)
         left = 10**9 if writes is None else writes
         for action in decision.actions:
@@ -155,6 +158,8 @@ class World:
             case actions.DropLease(lease=lease):
                 assert lease.free
                 assert self.leases.pop(lease.slot) == lease
+            case actions.DeleteJob():
+                self.deleted = True
             case actions.DeletePod(name=name):
                 self.delete(name)
 

@@ -23,7 +23,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "elasticjob.rules" -}}
 - apiGroups: [elasticjob.dev]
   resources: [elasticjobs]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, delete]
 - apiGroups: [elasticjob.dev]
   resources: [elasticjobs/status]
   verbs: [update]

@@ -5,10 +5,19 @@ may still be installed, and what can't be read must end as one clear line and no
 """
 
 import dataclasses
+import enum
 from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_operator.api.failures import ExitCodes, FailureClass, FailurePolicy
+
+
+class CleanPods(str, enum.Enum):
+    """Which pods are deleted when the job is over; the words are those of Kubeflow's jobs."""
+
+    NONE = "None"
+    RUNNING = "Running"
+    ALL = "All"
 
 
 class SpecError(ValueError):
@@ -28,6 +37,8 @@ class Spec:
     newcomer_timeout: int
     active_deadline: int | None
     startup_deadline: int | None
+    ttl: int | None
+    clean_pods: CleanPods
     suspend: bool
     template: Mapping[str, Any]
     queue: str = ""
@@ -50,6 +61,8 @@ def parse(data: Mapping[str, Any]) -> Spec:
         newcomer_timeout=_number(resizes, "newcomerTimeoutSeconds", 300),
         active_deadline=_optional(data, "activeDeadlineSeconds"),
         startup_deadline=_optional(data, "startupDeadlineSeconds"),
+        ttl=_optional(data, "ttlSecondsAfterFinished", least=0),
+        clean_pods=_clean_pods(data),
         suspend=data.get("suspend") is True,
         template=_template(data),
         queue=str(data.get("queue") or ""),
@@ -77,6 +90,13 @@ def _number(data: Mapping[str, Any], field: str, default: int | None, *, least: 
 
 def _optional(data: Mapping[str, Any], field: str, *, least: int = 1) -> int | None:
     return None if data.get(field) is None else _number(data, field, None, least=least)
+
+
+def _clean_pods(data: Mapping[str, Any]) -> CleanPods:
+    try:
+        return CleanPods(data.get("cleanPodPolicy", CleanPods.RUNNING.value))
+    except ValueError as error:
+        raise SpecError("spec.cleanPodPolicy must be None, Running or All") from error
 
 
 def _failure_policy(data: Mapping[str, Any]) -> FailurePolicy:

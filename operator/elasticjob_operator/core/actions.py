@@ -62,7 +62,14 @@ class DeletePod:
     why: str
 
 
-Action = Create | Replace | WriteRound | ReleaseLease | DropLease | DeletePod
+@dataclasses.dataclass(frozen=True)
+class DeleteJob:
+    """Delete this very job, and by its owner references all that is its."""
+
+    uid: str
+
+
+Action = Create | Replace | WriteRound | ReleaseLease | DropLease | DeletePod | DeleteJob
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,12 +5,14 @@ action it is called a second time with the refusal, to say so in the status.
 """
 
 import dataclasses
+from collections.abc import Iterator
 
 from elasticjob_operator.api import conditions, status
 from elasticjob_operator.api.job import Job
 from elasticjob_operator.api.spec import Spec
 from elasticjob_operator.core import (
     children,
+    cleaning,
     counting,
     deadlines,
     explaining,
@@ -21,7 +23,7 @@ from elasticjob_operator.core import (
     rounds,
     telling,
 )
-from elasticjob_operator.core.actions import Action, Decision, Problem, WriteRound
+from elasticjob_operator.core.actions import Action, Decision, DeleteJob, Problem, WriteRound
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation, Step
 from elasticjob_rendezvous.round.record import Phase
@@ -36,8 +38,11 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     """What to do about a job. With *problems*, what to say after they came up."""
     observed = dataclasses.replace(observed, job=_timely(observed.job, now))
     job, spec = observed.job, observed.job.spec
+    expiry = cleaning.time_to_live(job.status, spec, now)
+    if not job.deleting and expiry == 0:
+        return Decision(status=job.status, actions=(DeleteJob(job.uid),))
     if job.deleting or (observed.round.record is None and job.status.finished):
-        return Decision(status=job.status)  # owner references do the rest
+        return Decision(status=job.status, wake_after=expiry)  # owner references do the rest
     if isinstance(spec, str):
         return _stuck(observed, Problem(INVALID_SPEC, spec), now, state="Invalid")
     if before_pods := [problem for problem in problems if problem.kind != "Pod"]:
@@ -51,11 +56,7 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         *freed,
         *children.surplus(observed, slots),
         *([WriteRound(step.record, observed.round.version)] if step.record else ()),
-        *replacing.actions(
-            situation,
-            resized=_plan_time(situation, known),
-            closed=known.round_time,
-        ),
+        *_pods(situation, known),
     )
     new = explaining.explained(situation, known, problems)
     error = observed.round.error if recreating.readable(observed) is None else ""
@@ -63,7 +64,7 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         actions=actions,
         status=new,
         events=tuple(telling.events(situation, new, problems, error)),
-        wake_after=_wake(situation, step, known),
+        wake_after=_wake(situation, step, new),
     )
 
 
@@ -81,6 +82,12 @@ def _stepped(observed: Observed, seen: Observed, spec: Spec, now: int) -> tuple[
     return dataclasses.replace(situation, record=step.record or start), step
 
 
+def _pods(situation: Situation, known: status.Status) -> Iterator[Action]:
+    if situation.record.phase is Phase.CLOSED:
+        return cleaning.actions(situation, known.round_time)
+    return replacing.actions(situation, resized=_plan_time(situation, known))
+
+
 def _plan_time(situation: Situation, known: status.Status) -> int | None:
     """Since when pods outside of the plan have known that they are not wanted."""
     if not situation.record.plan:
@@ -90,7 +97,7 @@ def _plan_time(situation: Situation, known: status.Status) -> int | None:
 
 def _wake(situation: Situation, step: Step, known: status.Status) -> float | None:
     """The soonest moment at which time alone would change the decision."""
-    ends = [step.wake_after]
+    ends = [step.wake_after, cleaning.time_to_live(known, situation.spec, situation.now)]
     if situation.counters.lost:
         ends.append(SOON)
     ends += [max(1, left) for left in replacing.overstays(situation)]

@@ -4,7 +4,7 @@ import dataclasses
 
 from elasticjob_operator.api import conditions, status
 from elasticjob_operator.api.conditions import Condition
-from elasticjob_operator.core import arriving, closing, describing, replacing
+from elasticjob_operator.core import arriving, cleaning, closing, describing, replacing
 from elasticjob_operator.core.actions import Problem
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
@@ -17,7 +17,7 @@ PODS_PENDING, BACKING_OFF, ALL_READY = "PodsPending", "BackingOff", "AllReady"
 def explained(situation: Situation, known: status.Status, problems: tuple[Problem, ...]) -> status.Status:
     """*known* with its conditions, state and reason. *problems* are what the API server has just refused."""
     closed = situation.record.phase is Phase.CLOSED
-    over = closed and not any(pod.live for pod in situation.observed.pods)
+    over = closed and cleaning.over(situation, known.round_time)
     found = [
         _running(situation),
         _pods_ready(situation, problems) if not closed else _pods_over(),

@@ -10,7 +10,6 @@ from elasticjob_operator.core import building
 from elasticjob_operator.core.actions import Action, Create, DeletePod
 from elasticjob_operator.core.pods import Pod
 from elasticjob_operator.core.situation import Situation
-from elasticjob_rendezvous.round.record import Phase
 
 FAILED_KEPT = 2
 """Failed pods kept for their logs while a job goes on: the last, and the one before to compare."""
@@ -22,14 +21,11 @@ BACKOFF_BASE, BACKOFF_MOST = 5, 300
 """Seconds before a failed pod is replaced: none for the first failure, then 5, doubling, up to 5 minutes."""
 
 
-def actions(situation: Situation, *, resized: int | None, closed: int | None) -> Iterator[Action]:
+def actions(situation: Situation, *, resized: int | None) -> Iterator[Action]:
     """Pods to make and to delete, for a round that is written already.
 
-    *resized* is when the plan last changed, *closed* when the round was closed, if it was.
+    *resized* is when the plan last changed.
     """
-    if situation.record.phase is Phase.CLOSED:
-        yield from _ended(situation, closed)
-        return
     yield from _surplus(situation, resized)
     yield from _old(situation)
     wait = backoff(situation)
@@ -59,7 +55,8 @@ def overstays(situation: Situation) -> Iterator[int]:
             yield LEAVING_SECONDS - situation.since(pod.trainer_ended)
 
 
-def _overstayed(situation: Situation, pod: Pod) -> bool:
+def overstayed(situation: Situation, pod: Pod) -> bool:
+    """Whether other containers have kept a pod for too long whose trainer has ended; not before that is counted."""
     if pod.trainer_ended is None or pod.uid in situation.uncounted:
         return False
     return situation.since(pod.trainer_ended) >= LEAVING_SECONDS
@@ -69,13 +66,6 @@ def _next_pod(situation: Situation, slot: int) -> dict[str, object]:
     used = situation.observed.used
     number = next(n for n in itertools.count() if (slot, n) not in used)
     return building.pod(situation.observed.job, situation.spec, slot, number)
-
-
-def _ended(situation: Situation, closed: int | None) -> Iterator[Action]:
-    late = situation.since(closed) >= LEAVING_SECONDS
-    for pod in situation.observed.pods:
-        if (pod.live and (late or not pod.started)) or (not pod.deleting and _overstayed(situation, pod)):
-            yield DeletePod(pod.name, pod.uid, "the job is over")
 
 
 def _surplus(situation: Situation, resized: int | None) -> Iterator[Action]:
@@ -93,12 +83,12 @@ def _old(situation: Situation) -> Iterator[Action]:
     for place, pod in enumerate(failed, FAILED_KEPT - len(failed)):
         if place < 0 and (pod.uid in counted or pod.disrupted):
             yield DeletePod(pod.name, pod.uid, "a later pod failed too")
-        elif _overstayed(situation, pod):
+        elif overstayed(situation, pod):
             yield DeletePod(pod.name, pod.uid, "its trainer has ended, and its other containers have not")
     for pod in ended:
         known = pod.uid in counted or situation.observed.lease(pod.slot).seen
         unfinished = known and pod.slot not in situation.finished
-        if pod.phase == "Succeeded" and (unfinished or _overstayed(situation, pod)):
+        if pod.phase == "Succeeded" and (unfinished or overstayed(situation, pod)):
             yield DeletePod(pod.name, pod.uid, "it ended, but the job did not")
 
 

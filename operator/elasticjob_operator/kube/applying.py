@@ -64,6 +64,8 @@ class Applier:
                 await self._drop(job, action.lease)
             case actions.DeletePod(name=name, uid=uid):
                 await self._client.delete("Pod", job.namespace, name, uid=uid)
+            case actions.DeleteJob(uid=uid):
+                await self._client.delete("ElasticJob", job.namespace, job.name, uid=uid)
         return None
 
     async def _create(self, job: jobs.Job, kind: actions.Kind, manifest: dict[str, Any]) -> actions.Problem | None:

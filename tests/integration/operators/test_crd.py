@@ -90,6 +90,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a deadline of no time": ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds in body should be greater"),
     "a word for a wish to rest": ({"suspend": "yes"}, "spec.suspend in body must be of type boolean"),
+    "a policy that there is not": ({"cleanPodPolicy": "Some"}, 'spec.cleanPodPolicy: Unsupported value: "Some"'),
     "a typing error": ({"maxReplica": 4}, 'unknown field "spec.maxReplica"'),
 }
 
@@ -140,6 +141,7 @@ async def test_what_is_left_out_has_a_default(admin: clients.Client, namespace: 
         "nprocPerNode": 1,
         "failurePolicy": {"maxFailures": 10, "maxInfrastructureFailures": 100, "refillSteps": 100},
         "resizePolicy": {"checkpointGraceSeconds": 30, "newcomerTimeoutSeconds": 300},
+        "cleanPodPolicy": "Running",
         "template": build.TEMPLATE,
     }
 

@@ -95,6 +95,14 @@ async def test_the_operator_is_refused_nothing_and_uses_all_its_rights(
         return len(await admin.list("Lease", job.namespace)) == 2
 
     await until(leases_are_gone)
+    job.simulation.finishing = True
+    await job.reaches("Succeeded")
+    await job.edit(ttlSecondsAfterFinished=0)
+
+    async def job_is_gone() -> bool:
+        return await admin.get("ElasticJob", job.namespace, "digits") is None
+
+    await until(job_is_gone)
     account = "system:serviceaccount:elasticjob-system:elasticjob"
     lines = [json.loads(line) for line in control_plane.audit_log.read_text().splitlines()]
     mine = [line for line in lines if line["user"]["username"] == account and line.get("responseStatus")]

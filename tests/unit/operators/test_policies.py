@@ -8,6 +8,7 @@ import pytest
 from elasticjob_operator.api import status
 from elasticjob_operator.core import (
     arriving,
+    cleaning,
     closing,
     plans,
     recreating,
@@ -451,7 +452,9 @@ def test_a_freed_lease_remembers_what_was_seen() -> None:
 
 def todo(read: Observed, *, resized: int | None = NOW, closed: int | None = None, **fields: Any) -> list[str]:
     """What happens to pods, in short."""
-    found = replacing.actions(at(read, **fields), resized=resized, closed=closed)
+    situation = at(read, **fields)
+    over = situation.record.phase is Phase.CLOSED
+    found = cleaning.actions(situation, closed) if over else replacing.actions(situation, resized=resized)
     names = {Create: "+", DeletePod: "-"}
     return [
         names[type(a)] + (a.manifest["metadata"]["name"] if isinstance(a, Create) else a.name)
