@@ -66,7 +66,11 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     if await _first_of({"the signal": stop.wait(), "the start": _start(client, elector)}) == "the signal":
         return 0
     reconciler = Reconciler(
-        client, queue, Reader(client), Applier(client, Pace(settings.pods_per_second)), instance=identity
+        client,
+        queue,
+        Reader(client, settings.installation),
+        Applier(client, Pace(settings.pods_per_second)),
+        instance=identity,
     )
     started = asyncio.Event()
     parts: dict[str, Coroutine[Any, Any, Any]] = {

@@ -5,6 +5,8 @@ import dataclasses
 import typing
 from collections.abc import Callable, Mapping, Sequence
 
+from elasticjob_operator.api.installation import PRIVILEGES, Installation
+
 PREFIX = "ELASTICJOB_"
 MAX_PORT = 65535
 
@@ -34,6 +36,8 @@ class Settings:
     elect: bool
     """Whether another operator may be running: then one of them works, and the others wait."""
     log_level: str
+    installation: Installation
+    """What jobs may ask for, and what each is given."""
 
 
 _TEXTS: Mapping[str, tuple[str, str]] = {
@@ -44,6 +48,8 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "relist-seconds": ("300", "seconds between two looks at every job"),
     "health-port": ("8080", "port of /healthz and /readyz; 0 for none"),
     "leader-election": ("true", "true or false: whether several operators take turns"),
+    "allowed-privileges": ("", f"what pod templates may ask for, of {', '.join(PRIVILEGES)} (default: none)"),
+    "network-policies": ("false", "true or false: whether each job's pods may be reached by each other alone"),
     "log-level": ("info", "debug, info, warning or error"),
 }
 
@@ -72,6 +78,10 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
         health_port=read("health-port", _port, f"a port from 0 to {MAX_PORT}"),
         elect=read("leader-election", _truth, "true or false"),
         log_level=read("log-level", _level, "debug, info, warning or error"),
+        installation=Installation(
+            privileges=read("allowed-privileges", _privileges, f"some of {', '.join(PRIVILEGES)}"),
+            network_policies=read("network-policies", _truth, "true or false"),
+        ),
     )
 
 
@@ -118,6 +128,13 @@ def _false(text: str) -> bool:
     if text.lower() != "false":
         raise ValueError(text)
     return False
+
+
+def _privileges(text: str) -> frozenset[str]:
+    named = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if not named <= set(PRIVILEGES):
+        raise ValueError(text)
+    return named
 
 
 def _level(text: str) -> str:

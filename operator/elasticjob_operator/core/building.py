@@ -73,7 +73,7 @@ def _spec(job: jobs.Job, wish: spec.Spec, data: dict[str, Any], slot: int) -> di
     _mount(data, trainer, "elasticjob-shm", SHM_PATH, {"emptyDir": {"medium": "Memory"}})
     _mount(data, trainer, "elasticjob-token", TOKEN_PATH, _token(), read_only=True)
     trainer.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")  # so that its end says why
-    data["serviceAccountName"] = names.worker(job.name)
+    data["serviceAccountName"] = data.get("serviceAccountName") or names.worker(job.name)
     data["automountServiceAccountToken"] = False  # the trainer has its own mount; side cars have no business there
     data["restartPolicy"] = "Never"
     data.setdefault("terminationGracePeriodSeconds", wish.checkpoint_grace + STOP_SECONDS)

@@ -10,6 +10,8 @@ from typing import Any
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names
+from elasticjob_operator.api.spec import Spec
+from elasticjob_operator.core import shielding
 from elasticjob_operator.core.actions import Action, Create, DropLease, Replace
 from elasticjob_operator.core.observed import Access, Observed
 from elasticjob_rendezvous.round import record as records
@@ -31,17 +33,19 @@ def surplus(observed: Observed, slots: int) -> Iterator[Action]:
             yield DropLease(lease)
 
 
-def missing(observed: Observed, slots: int) -> Iterator[Action]:
+def missing(observed: Observed, wish: Spec, slots: int) -> Iterator[Action]:
     """What has to be made so that pods of *slots* slots can work."""
-    job = observed.job
-    if observed.access is not None:
-        yield from _access(job, observed.access, slots)
+    job, access = observed.job, observed.access
+    if access is not None:
+        yield from _access(job, wish, access, slots)
+    if access is not None and observed.installation.network_policies and not access.network_policy:
+        yield Create("NetworkPolicy", shielding.network_policy(job))
     for slot in range(slots):
         if slot not in observed.leases:
             yield Create("Lease", slot_lease(job, slot))
 
 
-def _access(job: jobs.Job, access: Access, slots: int) -> Iterator[Action]:
+def _access(job: jobs.Job, wish: Spec, access: Access, slots: int) -> Iterator[Action]:
     if not access.account:
         yield Create("ServiceAccount", {**_head(job, "v1", "ServiceAccount"), "automountServiceAccountToken": False})
     if not access.role:
@@ -51,7 +55,7 @@ def _access(job: jobs.Job, access: Access, slots: int) -> Iterator[Action]:
         manifest["metadata"]["resourceVersion"] = access.role_version
         yield Replace("Role", manifest)
     if not access.binding:
-        yield Create("RoleBinding", _binding(job))
+        yield Create("RoleBinding", _binding(job, wish))
 
 
 def role(job: jobs.Job, slots: int) -> dict[str, Any]:
@@ -74,12 +78,14 @@ def role_slots(manifest: dict[str, Any]) -> int:
     return max((len(rule.get("resourceNames") or ()) for rule in manifest.get("rules") or ()), default=0)
 
 
-def _binding(job: jobs.Job) -> dict[str, Any]:
+def _binding(job: jobs.Job, wish: Spec) -> dict[str, Any]:
+    """The rights go to the account that the pods have: the job's own, or a foreign one that can't change."""
     name = names.worker(job.name)
+    account = wish.template["spec"].get("serviceAccountName") or name
     return {
         **_head(job, f"{RBAC}/v1", "RoleBinding"),
         "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": job.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": job.namespace}],
     }
 
 

@@ -16,6 +16,7 @@ from elasticjob_operator.core import (
     counting,
     deadlines,
     explaining,
+    permitting,
     recreating,
     releasing,
     replacing,
@@ -23,7 +24,7 @@ from elasticjob_operator.core import (
     rounds,
     telling,
 )
-from elasticjob_operator.core.actions import Action, Decision, DeleteJob, Problem, WriteRound
+from elasticjob_operator.core.actions import Action, Create, Decision, DeleteJob, Problem, WriteRound
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation, Step
 from elasticjob_rendezvous.round.record import Phase
@@ -51,8 +52,10 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     situation, step = _stepped(releasing.after(observed, freed), observed, spec, now)
     known = reporting.moments(situation, recreating.readable(observed))
     slots = children.needed(observed, spec.max_nodes, situation.record)
+    barred = permitting.refusal(spec, observed.installation.privileges)
+    problems = (barred, *problems) if barred else problems
     actions: tuple[Action, ...] = (
-        *children.missing(observed, slots),
+        *children.missing(observed, spec, slots),
         *freed,
         *children.surplus(observed, slots),
         *([WriteRound(step.record, observed.round.version)] if step.record else ()),
@@ -61,11 +64,15 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     new = explaining.explained(situation, known, problems)
     error = observed.round.error if recreating.readable(observed) is None else ""
     return Decision(
-        actions=actions,
+        actions=tuple(action for action in actions if not (barred and _makes_pod(action))),
         status=new,
         events=tuple(telling.events(situation, new, problems, error)),
         wake_after=_wake(situation, step, new),
     )
+
+
+def _makes_pod(action: Action) -> bool:
+    return isinstance(action, Create) and action.kind == "Pod"
 
 
 def _timely(job: Job, now: int) -> Job:

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 
+from elasticjob_operator.api.installation import STRICTEST, Installation
 from elasticjob_operator.api.job import Job
 from elasticjob_operator.core.pods import Pod
 from elasticjob_rendezvous.round.lease import Progress, SlotLease
@@ -32,6 +33,7 @@ class Access:
     role_version: str = ""
     slots: int = 0
     binding: bool = False
+    network_policy: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Observed:
     pods: tuple[Pod, ...] = ()
     access: Access | None = None
     taken: frozenset[tuple[int, int]] = frozenset()
+    installation: Installation = STRICTEST
 
     @functools.cached_property
     def used(self) -> frozenset[tuple[int, int]]:

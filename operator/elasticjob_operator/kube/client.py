@@ -39,6 +39,7 @@ _PATHS = {
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
     "Role": (f"{RBAC}", "roles"),
     "RoleBinding": (f"{RBAC}", "rolebindings"),
+    "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
     "Event": ("/apis/events.k8s.io/v1", "events"),
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names
+from elasticjob_operator.api.installation import STRICTEST, Installation
 from elasticjob_operator.core import children, observed, pods
 from elasticjob_operator.kube.client import Client
 from elasticjob_operator.kube.queue import Key
@@ -30,8 +31,9 @@ class Reading:
 class Reader:
     """Reads jobs. Remembers, for each job by UID and generation, until when its access objects need not be read."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, installation: Installation = STRICTEST) -> None:
         self._client = client
+        self._installation = installation
         self._access_until: dict[tuple[str, int], float] = {}
 
     async def read(self, key: Key) -> Reading | None:
@@ -55,6 +57,7 @@ class Reader:
             pods=tuple(sorted((p for p in parsed if p), key=lambda p: (p.slot, p.number))),
             access=await self._access(job),
             taken=frozenset(place for place in others if place),
+            installation=self._installation,
         )
         return Reading(seen, found)
 
@@ -66,18 +69,20 @@ class Reader:
         now, known = asyncio.get_running_loop().time(), (job.uid, job.generation)
         if self._access_until.get(known, now) > now:
             return None
-        name = names.worker(job.name)
-        account, role, binding = await asyncio.gather(
-            *(self._client.get(kind, job.namespace, name) for kind in ("ServiceAccount", "Role", "RoleBinding"))
-        )
+        name, policies = names.worker(job.name), self._installation.network_policies
+        kinds = ("ServiceAccount", "Role", "RoleBinding", *(("NetworkPolicy",) if policies else ()))
+        found = await asyncio.gather(*(self._client.get(kind, job.namespace, name) for kind in kinds))
+        own = {kind: item for kind, item in zip(kinds, found, strict=True) if item and jobs.owns(job, item)}
+        role = own.get("Role")
         access = observed.Access(
-            account=account is not None and jobs.owns(job, account),
-            role=role is not None and jobs.owns(job, role),
+            account="ServiceAccount" in own,
+            role=role is not None,
             role_version=role["metadata"]["resourceVersion"] if role else "",
             slots=children.role_slots(role) if role else 0,
-            binding=binding is not None and jobs.owns(job, binding),
+            binding="RoleBinding" in own,
+            network_policy="NetworkPolicy" in own,
         )
-        if access.account and access.role and access.binding:
+        if len(own) == len(kinds):
             valid = {key: until for key, until in self._access_until.items() if until > now}  # not those that are gone
             self._access_until = {**valid, known: now + ACCESS_SECONDS}
         return access

@@ -66,10 +66,6 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "spec.template.spec.initContainers in body must be of type array",
     ),
     "restarts by the kubelet": ({"template": template(restartPolicy="Always")}, "spec.template.spec.restartPolicy"),
-    "another's rights": (
-        {"template": template(serviceAccountName="root")},
-        "spec.template.spec.serviceAccountName must be left",
-    ),
     "unknown workers": (
         {"nprocPerNode": "all"},
         "spec.nprocPerNode must be a number from 1 to 1024, or auto, gpu or cpu",
@@ -150,6 +146,7 @@ async def test_what_is_left_out_has_a_default(admin: clients.Client, namespace: 
     ("fields", "message"),
     [
         ({"nprocPerNode": 2}, "spec.nprocPerNode can't be changed"),
+        ({"template": template(serviceAccountName="root")}, "spec.template.spec.serviceAccountName can't be changed"),
         ({"minNodes": 3, "nodes": 2}, "spec.nodes must be from"),
         ({"nodes": 9}, "spec.nodes must be from"),
     ],

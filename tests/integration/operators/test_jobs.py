@@ -138,11 +138,12 @@ async def test_a_template_that_the_api_refuses_is_told_and_heals_by_an_edit(job:
 async def test_a_deleted_job_leaves_nothing(job: Job, admin: clients.Client) -> None:
     await job.apply(nodes=2)
     await job.trains(2)
+    assert await admin.get("NetworkPolicy", job.namespace, "digits-worker") is not None
 
     await admin.request("DELETE", clients.path("ElasticJob", job.namespace, "digits"))
 
     async def empty() -> bool:
-        kinds = ("Pod", "Lease", "Role", "RoleBinding")
+        kinds = ("Pod", "Lease", "Role", "RoleBinding", "NetworkPolicy")
         left = [await admin.list(kind, job.namespace) for kind in kinds]
         names = [
             i["metadata"]["name"]

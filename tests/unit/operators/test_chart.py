@@ -1,8 +1,11 @@
 """The chart as files: its copy of the API is the one in crds/, and its rights are the least."""
 
+import json
 import pathlib
 
 import yaml
+
+from elasticjob_operator.api.installation import PRIVILEGES
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -11,6 +14,13 @@ def test_the_chart_carries_the_very_crd() -> None:
     assert (ROOT / "charts/elasticjob/files/elasticjobs.yaml").read_bytes() == (
         ROOT / "crds/elasticjobs.yaml"
     ).read_bytes()
+
+
+def test_the_chart_knows_the_operators_privileges() -> None:
+    schema = json.loads((ROOT / "charts/elasticjob/values.schema.json").read_text())
+    known = schema["properties"]["operator"]["properties"]["allowedPrivileges"]["items"]["enum"]
+
+    assert tuple(known) == PRIVILEGES
 
 
 def test_every_list_and_string_of_the_api_is_bounded() -> None:

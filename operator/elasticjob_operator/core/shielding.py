@@ -1,0 +1,26 @@
+"""What protects a job's pods from others: a NetworkPolicy that lets only each other in.
+
+torch's stores and collectives ask nobody who they are, so whoever can reach a worker's ports can disturb the training.
+Egress stays open: where training data comes from is not for the operator to know.
+"""
+
+from typing import Any
+
+from elasticjob_operator.api import job as jobs
+from elasticjob_operator.api import names
+
+
+def network_policy(job: jobs.Job) -> dict[str, Any]:
+    """The job's NetworkPolicy. Its name is the ServiceAccount's: one name for all that the pods are given."""
+    pods = {"matchLabels": names.labels(job.name)}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": names.worker(job.name),
+            "namespace": job.namespace,
+            "labels": names.labels(job.name),
+            "ownerReferences": [jobs.owner(job)],
+        },
+        "spec": {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": pods}]}]},
+    }
