@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN    := .venv/bin
 PY     := PYTHONPATH=tests $(BIN)/python
 PYTEST := $(BIN)/python -m pytest
+# Tests that need a cluster mostly wait. A file's tests stay together: what they share is made once.
+BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 UV     := 0.13.9# in step with requirements/dev.txt
 
 .DEFAULT_GOAL := help
@@ -34,7 +36,8 @@ demo: venv ## an elastic job on a real Kubernetes, from nothing (CLUSTER=local|k
 clean-cluster: ## take the demo's cluster down: no process, mount, link or namespace stays
 	@$(PY) -m cluster down
 
-test: lint test-unit test-integration test-e2e ## every test, on a fresh machine too
+test: lint test-unit tools ## every test, on a fresh machine too
+	@$(PYTEST) $(BESIDE) tests/e2e tests/integration
 
 lint: venv ## formatting, rules, types, layers
 	@$(BIN)/ruff format --check --quiet
@@ -47,10 +50,10 @@ test-unit: venv ## no network, no cluster
 	@$(PYTEST) tests/unit
 
 test-integration: tools ## a real control plane: etcd, API server, scheduler, controllers
-	@$(PYTEST) tests/integration
+	@$(PYTEST) $(BESIDE) tests/integration
 
 test-e2e: tools ## cluster nodes, real pods, real torchrun
-	@$(PYTEST) tests/e2e
+	@$(PYTEST) $(BESIDE) tests/e2e
 
 bench-autoscaler: venv ## policies side by side on public traces: tables and plots into docs/autoscaler (minutes)
 	@$(PY) -m bench.autoscaler

@@ -3,6 +3,7 @@
 What runs is not written down here but seen (see `processes`), so that nothing on disk can be wrong about it.
 """
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass
@@ -101,6 +102,11 @@ def of(name: str) -> Folder:
     if not _NAME.fullmatch(name):
         raise errors.ClusterError(f"{name!r} is no name for a cluster: small letters, digits and dashes, at most 32")
     return Folder(root() / name)
+
+
+def held(name: str) -> contextlib.AbstractContextManager[None]:
+    """Hold a cluster's name while it comes up or goes down: two launchers of one name come one after the other."""
+    return caching.lock(of(name).path.with_name(f".{name}.lock"))
 
 
 def claimed(name: str) -> Folder:

@@ -57,18 +57,19 @@ class LocalCluster(clusters.Cluster):
         """Bring up a fresh cluster; what was there under this name is taken down first."""
         packages.ensure(packages.CONTROL_PLANE if control_plane_only else packages.CONTROL_PLANE | packages.NODE)
         tools.ensure(*tools.CONTROL_PLANE, *(() if control_plane_only else tools.NODE))
-        taking_down.take_down(name)
-        folder = folders.claimed(name)
-        site = parts.Parts(folder, addresses.Addresses(_index_of(folder)))
-        with _switched_off_on_failure(site):
-            with progress.step(f"starting the control plane of cluster {name}"):
-                bringing_up.start_control_plane(site)
-            if not control_plane_only:
-                names = [addresses.node_name(number) for number in range(1, nodes + 1)]
-                folder.stock.symlink_to(stocks.stocked([pause.image(), *images]))
-                with progress.step(f"starting {nodes} nodes"):
-                    bringing_up.start_names(site)
-                    bringing_up.start_nodes(site, names, gpus=gpus_per_node)
+        with folders.held(name):
+            taking_down.take_down(name)
+            folder = folders.claimed(name)
+            site = parts.Parts(folder, addresses.Addresses(_index_of(folder)))
+            with _switched_off_on_failure(site):
+                with progress.step(f"starting the control plane of cluster {name}"):
+                    bringing_up.start_control_plane(site)
+                if not control_plane_only:
+                    names = [addresses.node_name(number) for number in range(1, nodes + 1)]
+                    folder.stock.symlink_to(stocks.stocked([pause.image(), *images]))
+                    with progress.step(f"starting {nodes} nodes"):
+                        bringing_up.start_names(site)
+                        bringing_up.start_nodes(site, names, gpus=gpus_per_node)
         return cls(site)
 
     @classmethod
@@ -83,7 +84,8 @@ class LocalCluster(clusters.Cluster):
     @classmethod
     def stop(cls, name: str) -> None:
         """Take down whatever there is of the cluster of this name."""
-        taking_down.take_down(name)
+        with folders.held(name):
+            taking_down.take_down(name)
 
     @property
     def kubeconfig(self) -> Path:

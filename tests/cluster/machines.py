@@ -15,8 +15,6 @@ from cluster import cgroups, errors, processes, running, tools, waiting
 
 BOOT_SECONDS = 10
 STOP_SECONDS = 20
-LOOKS = 5
-"""A process that is just replacing its program has no words; so often in a row that is not what is seen."""
 _NAMESPACES = ("--net", "--mount", "--pid", "--uts")
 _STAY = ("setsid", "--fork")
 
@@ -126,9 +124,8 @@ class Machine:
         return lambda process: _runs(process, name) and process.namespace == here
 
     def _booting(self) -> None:
-        for _ in range(LOOKS):
-            if processes.find(lambda process: _belongs(process, self.home)):
-                return
+        if processes.find(lambda process: _belongs(process, self.home)):
+            return
         raise errors.ClusterError(f"machine {self.name} did not boot:\n{running.tail_of(self.logs / 'boot')}")
 
 

@@ -8,11 +8,16 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 END_SECONDS = 20.0
+
+SETTLE_SECONDS = 5.0
+"""A process that replaces its program has a program but no words until the new one is loaded: from a disk that nobody
+has read from yet, and under load, that takes a while."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +46,25 @@ Matcher = Callable[[Process], bool]
 
 def look(pid: int) -> Process:
     """The process with this number now; without words if it is gone, a zombie or a kernel thread."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while not (words := _words(pid)) and _has_program(pid) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return Process(pid, words)
+
+
+def _words(pid: int) -> tuple[str, ...]:
     try:
         data = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
-        data = b""
-    return Process(pid, tuple(word.decode(errors="replace") for word in data.split(b"\0")[:-1]))
+        return ()
+    return tuple(word.decode(errors="replace") for word in data.split(b"\0")[:-1])
+
+
+def _has_program(pid: int) -> bool:
+    try:
+        return bool(Path(f"/proc/{pid}/exe").readlink())
+    except OSError:
+        return False
 
 
 def find(matches: Matcher) -> list[Process]:

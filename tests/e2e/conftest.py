@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cluster import LocalCluster
 from demo import evidence, staging
-from support import checkout, e2e_scenes
+from support import checkout, e2e_audit, e2e_scenes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -39,18 +40,25 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """Three cluster nodes, the images, shared storage, the operator installed from the chart."""
-    cluster = staging.bring_up(checkout.cluster_name("e2e"))
-    staging.install_operator(cluster)
-    yield cluster
-    cluster.down()
-
-
-@pytest.fixture(scope="session")
 def outages() -> list[tuple[datetime, datetime]]:
     """When there was no API server, or one that had not loaded its rights yet: from its crash to its readiness."""
     return []
+
+
+@pytest.fixture(scope="session")
+def cluster(outages: list[tuple[datetime, datetime]]) -> Iterator[Cluster]:
+    """Three cluster nodes, the images, shared storage, the operator installed from the chart.
+
+    In the end nothing that the product tried may have been refused, in whichever test.
+    """
+    cluster = staging.bring_up(checkout.cluster_name("e2e"))
+    try:
+        staging.install_operator(cluster)
+        yield cluster
+        if isinstance(cluster, LocalCluster):  # only its audit log is at hand
+            assert e2e_audit.refused(cluster.audit_log, outages) == []
+    finally:
+        cluster.down()
 
 
 @pytest.fixture

@@ -7,14 +7,13 @@ import json
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster import ClusterError, LocalCluster, cgroups, waiting
+from cluster import ClusterError, LocalCluster, cgroups, tools, waiting
 from cluster.images import building, layouts, pause, stocks
 from support import checkout
 
@@ -273,12 +272,13 @@ def test_an_image_is_imported_while_the_cluster_runs(local: LocalCluster, tmp_pa
     local.kubectl("wait", f"--namespace={NAMESPACE}", "--for=condition=Ready", f"--timeout={SECONDS}s", *names)
 
 
-def test_a_launcher_killed_while_it_unpacks_images_leaves_nothing_that_the_next_does_not_clear() -> None:
+def test_a_launcher_killed_while_it_unpacks_images_leaves_nothing_that_the_next_does_not_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tools.path("pause").parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # in the user's own somebody else may be unpacking as well
     importer = stocks._importer()
-    script = f"""
-from cluster.images import layouts, pause, stocks
-stocks.stocked([layouts.Image("docker.io/elasticjob/never:{uuid.uuid4()}", pause.image().manifest)])
-"""
+    script = "from cluster.images import pause, stocks; stocks.stocked([pause.image()])"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     with subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL) as launcher:
         waiting.until("the importer", lambda: importer.running, seconds=60, interval=0.001)

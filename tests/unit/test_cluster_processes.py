@@ -67,6 +67,15 @@ def test_a_process_that_is_gone_has_no_words(sleeper: "subprocess.Popen[bytes]")
     assert processes.look(sleeper.pid).namespace == ""
 
 
+def test_a_process_that_is_just_replacing_its_program_has_words() -> None:
+    """Or a component that starts would be taken for one that has died."""
+    for _ in range(50):
+        with subprocess.Popen(["sleep", "60"]) as process:
+            seen = [processes.look(process.pid) for _ in range(200)]
+            process.kill()
+        assert all(one.words for one in seen)
+
+
 def test_only_the_machines_of_the_folder_are_killed(tmp_path: Path) -> None:
     name = tmp_path.name
     pause = tmp_path / "pause"

@@ -1,0 +1,53 @@
+"""What the audit log of a local cluster tells about the product: who asked for what, and what was refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from demo import staging
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Iterable, Iterator
+
+INTRUDER = "elasticjob-intruder"
+"""The user agent of requests that are made to be refused."""
+
+OPERATOR = f"system:serviceaccount:{staging.OPERATOR_NAMESPACE}:elasticjob"
+
+OURS = re.compile(rf"system:serviceaccount:({staging.OPERATOR_NAMESPACE}:.*|.*-worker)")
+"""Who belongs to the product: the operator and the jobs' workers."""
+
+ENDING = "because it is being terminated"
+"""In a namespace that goes nobody may create anything: no question of rights."""
+
+
+def requests(audit_log: pathlib.Path) -> Iterator[dict[str, Any]]:
+    """What was asked for in the product's name so far."""
+    with audit_log.open() as lines:
+        yield from (event for event in map(json.loads, lines) if OURS.fullmatch(event["user"]["username"]))
+
+
+def users(audit_log: pathlib.Path) -> set[str]:
+    return {event["user"]["username"] for event in requests(audit_log)}
+
+
+def refused(audit_log: pathlib.Path, outages: Iterable[tuple[datetime, datetime]]) -> list[str]:
+    """What the product tried and was not allowed to.
+
+    An API server that starts answers 403 to everybody until it has read the roles, which its `/readyz` waits for: what
+    was asked during *outages* does not count.
+    """
+    return [
+        f"{event['user']['username']} {event['verb']} {event['requestURI']}"
+        for event in requests(audit_log)
+        if event.get("userAgent") != INTRUDER
+        and event.get("responseStatus", {}).get("code") == 403
+        and ENDING not in event["responseStatus"].get("message", "")
+        and not any(
+            began <= datetime.fromisoformat(event["requestReceivedTimestamp"]) <= ended for began, ended in outages
+        )
+    ]
