@@ -301,6 +301,7 @@ class World:
     def _write(self, record: Record) -> None:
         assert record.number >= self.highest, "the round number went back"
         if record.phase is Phase.SEALED and (self.record is None or self.record.phase is Phase.OPEN):
+            assert not record.sizes or len(record.members) in record.sizes, "not an allowed size"
             assert all(r.number != record.number for r in self.history), "a second membership of one round"
             self.history.append(record)
         self.highest = record.number

@@ -31,10 +31,13 @@ class Spec:
     min_nodes: int
     max_nodes: int
     nodes: int | None
+    allowed_nodes: tuple[int, ...]
+    """The sizes that the job may have, ascending."""
     nproc_per_node: str
     failure_policy: FailurePolicy
     checkpoint_grace: int
     newcomer_timeout: int
+    cooldown: int
     active_deadline: int | None
     startup_deadline: int | None
     ttl: int | None
@@ -42,6 +45,12 @@ class Spec:
     suspend: bool
     template: Mapping[str, Any]
     queue: str = ""
+
+    @property
+    def sizes(self) -> frozenset[int]:
+        """The sizes that are allowed, where not every one from the least to the most is."""
+        every = len(self.allowed_nodes) == self.max_nodes - self.min_nodes + 1
+        return frozenset() if every else frozenset(self.allowed_nodes)
 
 
 def parse(data: Mapping[str, Any]) -> Spec:
@@ -51,14 +60,17 @@ def parse(data: Mapping[str, Any]) -> Spec:
         SpecError: a field is missing, of the wrong kind or out of its range.
     """
     resizes = _part(data, "resizePolicy")
+    least, most = _number(data, "minNodes", 1), _number(data, "maxNodes", None)
     spec = Spec(
-        min_nodes=_number(data, "minNodes", 1),
-        max_nodes=_number(data, "maxNodes", None),
+        min_nodes=least,
+        max_nodes=most,
+        allowed_nodes=_allowed_nodes(_part(data, "allowedNodes"), least, most),
         nodes=_optional(data, "nodes"),
         nproc_per_node=str(data.get("nprocPerNode", 1)),
         failure_policy=_failure_policy(_part(data, "failurePolicy")),
         checkpoint_grace=_number(resizes, "checkpointGraceSeconds", 30, least=0),
         newcomer_timeout=_number(resizes, "newcomerTimeoutSeconds", 300),
+        cooldown=_number(resizes, "cooldownSeconds", 0, least=0),
         active_deadline=_optional(data, "activeDeadlineSeconds"),
         startup_deadline=_optional(data, "startupDeadlineSeconds"),
         ttl=_optional(data, "ttlSecondsAfterFinished", least=0),
@@ -67,8 +79,6 @@ def parse(data: Mapping[str, Any]) -> Spec:
         template=_template(data),
         queue=str(data.get("queue") or ""),
     )
-    if spec.min_nodes > spec.max_nodes:
-        raise SpecError("spec.minNodes must not be greater than spec.maxNodes")
     if spec.nodes is not None and not spec.min_nodes <= spec.nodes <= spec.max_nodes:
         raise SpecError("spec.nodes must be from spec.minNodes to spec.maxNodes")
     return spec
@@ -90,6 +100,19 @@ def _number(data: Mapping[str, Any], field: str, default: int | None, *, least: 
 
 def _optional(data: Mapping[str, Any], field: str, *, least: int = 1) -> int | None:
     return None if data.get(field) is None else _number(data, field, None, least=least)
+
+
+def _allowed_nodes(data: Mapping[str, Any], least: int, most: int) -> tuple[int, ...]:
+    """Every size from *least* to *most* that is named, a multiple of the step, or not ruled out at all."""
+    if least > most:
+        raise SpecError("spec.minNodes must not be greater than spec.maxNodes")
+    step, sizes = _optional(data, "step"), data.get("sizes")
+    if sizes is not None and not (isinstance(sizes, list) and all(isinstance(size, int) for size in sizes)):
+        raise SpecError(f"spec.allowedNodes.sizes must be a list of numbers, not {sizes!r}")
+    found = [n for n in range(least, most + 1) if n % (step or 1) == 0 and (sizes is None or n in sizes)]
+    if not found:
+        raise SpecError("spec.allowedNodes must allow a number from spec.minNodes to spec.maxNodes")
+    return tuple(found)
 
 
 def _clean_pods(data: Mapping[str, Any]) -> CleanPods:

@@ -21,7 +21,6 @@ def step(situation: Situation) -> Step | None:
         plan=situation.target,
         absent=_absent(situation, starts=_starts(reason)),
         suspects=record.suspects | reforming.leaving(situation),
-        min_nodes=situation.spec.min_nodes,
     )
     if changed != record:
         return Step(changed)

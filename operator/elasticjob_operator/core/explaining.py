@@ -4,8 +4,9 @@ import dataclasses
 
 from elasticjob_operator.api import conditions, status
 from elasticjob_operator.api.conditions import Condition
-from elasticjob_operator.core import arriving, cleaning, closing, describing, replacing
+from elasticjob_operator.core import arriving, cleaning, closing, describing, replacing, resizing
 from elasticjob_operator.core.actions import Problem
+from elasticjob_operator.core.resizing import Stage
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
 from elasticjob_rendezvous.round import slots
@@ -106,12 +107,10 @@ def _resizing(situation: Situation, known: status.Status) -> Condition:
     if record.phase is Phase.CLOSED or not (resize or moving):
         return Condition(conditions.RESIZING, holds=False, reason="AsWanted", message=f"{len(record.plan)} nodes")
     message = f"from {resize.before if resize else len(record.plan)} to {situation.wanted} nodes"
-    if record.notice is not None:
-        return Condition(conditions.RESIZING, holds=True, reason="WaitingForCheckpoint", message=message)
-    if record.running and arriving.missing(situation):
-        waiting = f"{message}; training goes on until nodes {slots.dump(arriving.missing(situation))} are ready"
-        return Condition(conditions.RESIZING, holds=True, reason="WaitingForNewcomers", message=waiting)
-    return Condition(conditions.RESIZING, holds=True, reason="Reforming", message=message)
+    at = resizing.stage(situation)
+    if at is Stage.NEWCOMERS and arriving.missing(situation):
+        message += f"; training goes on until nodes {slots.dump(arriving.missing(situation))} are ready"
+    return Condition(conditions.RESIZING, holds=at is not Stage.STEADY, reason=at.value, message=message)
 
 
 def _suspended(situation: Situation) -> Condition:

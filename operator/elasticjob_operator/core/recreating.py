@@ -25,8 +25,8 @@ def record(observed: Observed, spec: Spec) -> Record:
     seen = observed.highest_seen
     if seen == 0 and not observed.round.error:
         reason = Reason.STARTED if plan else Reason.SUSPENDED
-        return changing.started(job.uid, plan, reason=reason, min_nodes=spec.min_nodes)
-    fresh = changing.started(job.uid, plan, number=max(seen, 1) + 1, reason=Reason.STATE_LOST, min_nodes=spec.min_nodes)
+        return changing.started(job.uid, plan, reason=reason)
+    fresh = changing.started(job.uid, plan, number=max(seen, 1) + 1, reason=Reason.STATE_LOST)
     fresh = dataclasses.replace(
         fresh,
         absent=frozenset(slot for slot in plan if slot not in observed.live),

@@ -58,7 +58,6 @@ def _opened(situation: Situation, reason: Reason, lost: tuple[Member, ...]) -> R
         plan=plan,
         absent=(plan - record.member_slots) | gone,
         suspects=leaving(situation),
-        min_nodes=situation.spec.min_nodes,
     )
 
 

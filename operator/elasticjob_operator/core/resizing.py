@@ -1,9 +1,11 @@
 """Changing the size of a job that trains: announce, wait for newcomers, ask for a checkpoint, then one new round.
 
-Training goes on until everything is ready. Each step is read off the round itself, so whoever is interrupted goes on
-where it stopped, and a spec that changes meanwhile only changes where the steps lead. Replacements of lost pods join by
-the same steps. Nothing here happens once a member has finished.
+Training goes on until everything is ready. Where a resize stands is read off the round itself, so who is interrupted
+goes on where it stopped, and a spec that changes meanwhile only changes where the steps lead. Replacements of lost pods
+join by the same steps. Nothing here happens once a member has finished.
 """
+
+import enum
 
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation, Step
@@ -11,27 +13,49 @@ from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Notice, Phase, Reason, Record
 
 
+class Stage(enum.Enum):
+    """Where a resize stands. The values are the reasons of the condition ``Resizing``."""
+
+    STEADY = "AsWanted"
+    ANNOUNCE = "Announcing"
+    NEWCOMERS = "WaitingForNewcomers"
+    COOL_DOWN = "CoolingDown"
+    CHECKPOINT = "WaitingForCheckpoint"
+    REFORM = "Reforming"
+
+
+def stage(situation: Situation) -> Stage:
+    """Where the way from the present size to the wanted one stands."""
+    record = situation.record
+    if record.phase is not Phase.SEALED:
+        return Stage.REFORM if record.phase is Phase.OPEN else Stage.STEADY
+    if _announced(situation) != record.plan:
+        return Stage.ANNOUNCE
+    leaving = record.member_slots - situation.target
+    if not leaving and not _newcomers_due(situation):
+        return Stage.STEADY if record.plan <= record.member_slots else Stage.NEWCOMERS
+    if not leaving and _cool_down(situation) > 0:
+        return Stage.COOL_DOWN
+    return Stage.REFORM if situation.spec.checkpoint_grace == 0 or _answered(situation) else Stage.CHECKPOINT
+
+
 def step(situation: Situation) -> Step | None:
     """The next step from the present size to the wanted one."""
     record = situation.record
     if record.phase is not Phase.SEALED:
         return None
-    announced = situation.target | (record.plan & record.member_slots)
-    told = changing.amended(
-        record,
-        plan=announced,
-        absent=record.absent | (announced - record.plan),
-        min_nodes=situation.spec.min_nodes,
-    )
-    if told != record:
-        return Step(told)
-    if not _due(situation):
-        return _wait(situation)
-    if situation.spec.checkpoint_grace == 0 or _answered(situation):
-        return Step(_opened(situation))
-    if record.notice is None:
-        return Step(changing.noticed(record, _notice(situation)))
-    return Step(wake_after=max(1, record.notice.grace_seconds - situation.since(situation.status.notice_time)))
+    match stage(situation):
+        case Stage.ANNOUNCE:
+            plan = _announced(situation)
+            return Step(changing.amended(record, plan=plan, absent=record.absent | (plan - record.plan)))
+        case Stage.CHECKPOINT if record.notice is None:
+            return Step(changing.noticed(record, _notice(situation)))
+        case Stage.CHECKPOINT:
+            return Step(wake_after=max(1, _grace_left(situation)))
+        case Stage.REFORM:
+            return Step(_opened(situation))
+        case at:
+            return _wait(situation, at)
 
 
 def acknowledged(observed: Observed, record: Record) -> bool:
@@ -41,31 +65,49 @@ def acknowledged(observed: Observed, record: Record) -> bool:
     return record.notice is not None and lease.nonce == first.nonce and lease.checkpointed == record.notice.id
 
 
-def _due(situation: Situation) -> bool:
-    """Whether a new round would change the membership as it is wanted: members leave, or all newcomers wait."""
-    record = situation.record
-    parked = situation.observed.parked(record)
-    complete = parked >= situation.target - record.member_slots
-    return bool(record.member_slots - situation.target) or bool(parked and (complete or _patience_left(situation) <= 0))
+def _announced(situation: Situation) -> frozenset[int]:
+    """The plan to wait with: members that are to leave stay in it until the round that is without them."""
+    return situation.target | (situation.record.plan & situation.record.member_slots)
+
+
+def _newcomers_due(situation: Situation) -> bool:
+    """Whether a new round would take newcomers in: all that are awaited, or after their time those that are ready.
+
+    Fewer than all are taken in only if more nodes than now are of an allowed size.
+    """
+    record, parked = situation.record, situation.observed.parked(situation.record)
+    if not parked or parked >= situation.target - record.member_slots:
+        return bool(parked)
+    more = record.fitting(len(record.members) + len(parked)) > len(record.members)
+    return more and _patience_left(situation) <= 0
 
 
 def _patience_left(situation: Situation) -> int:
     return situation.spec.newcomer_timeout - situation.since(situation.status.waiting_since)
 
 
-def _wait(situation: Situation) -> Step | None:
+def _cool_down(situation: Situation) -> int:
+    """Seconds for which the group is left alone after its last round; who comes meanwhile is taken in together."""
+    return situation.spec.cooldown - situation.round_age
+
+
+def _grace_left(situation: Situation) -> int:
+    notice = situation.record.notice
+    return notice.grace_seconds - situation.since(situation.status.notice_time) if notice else 0
+
+
+def _wait(situation: Situation, at: Stage) -> Step | None:
     if situation.record.notice is not None:
         return Step(changing.noticed(situation.record, None))  # what it was for is over
-    waiting = situation.observed.parked(situation.record)
-    return Step(wake_after=max(1, _patience_left(situation))) if waiting else None
+    if at is Stage.COOL_DOWN:
+        return Step(wake_after=_cool_down(situation))
+    left = _patience_left(situation) if situation.observed.parked(situation.record) else 0
+    return Step(wake_after=left) if left > 0 else None
 
 
 def _answered(situation: Situation) -> bool:
     record = situation.record
-    if record.notice is None:
-        return False
-    late = situation.since(situation.status.notice_time) >= record.notice.grace_seconds
-    return late or acknowledged(situation.observed, record)
+    return record.notice is not None and (_grace_left(situation) <= 0 or acknowledged(situation.observed, record))
 
 
 def _notice(situation: Situation) -> Notice:
@@ -82,5 +124,4 @@ def _opened(situation: Situation) -> Record:
         reason if plan else Reason.SUSPENDED,
         plan=plan,
         absent=plan - record.member_slots - situation.observed.parked(record),
-        min_nodes=situation.spec.min_nodes,
     )

@@ -27,5 +27,10 @@ def wanted(spec: Spec) -> Size:
     if spec.suspend:
         return Size(0, SUSPENDED)
     if spec.nodes is not None:
-        return Size(spec.nodes, NODES)
-    return Size(spec.max_nodes, MAX_NODES)
+        return Size(allowed(spec, spec.nodes), NODES)
+    return Size(allowed(spec, spec.max_nodes), MAX_NODES)
+
+
+def allowed(spec: Spec, nodes: int) -> int:
+    """The nearest size that ``spec.allowedNodes`` allows: not above *nodes*, if there is one."""
+    return max((size for size in spec.allowed_nodes if size <= nodes), default=spec.allowed_nodes[0])

@@ -214,13 +214,9 @@ def _seal(at: Situation, record: Record) -> Action:
     if at.leases is None:
         return Wait(look=at.waited >= _turn(at, record))
     here, awaited = arrived(at.me, record, at.leases), _awaited(at.me, record, at.leases)
-    if (
-        awaited <= here.keys()
-        and len(here) >= least(at.me, record)
-        and witnessed(record, at.leases)
-        and _called(at, here)
-    ):
-        members = [Member(slot, here[slot].nonce) for slot in sorted(here)[: None if at.me.planned else at.me.high]]
+    size = record.fitting(len(here)) if at.me.planned else min(len(here), at.me.high)
+    if awaited <= here.keys() and size >= least(at.me, record) and witnessed(record, at.leases) and _called(at, here):
+        members = [Member(slot, here[slot].nonce) for slot in sorted(here)[:size]]
         return Write(
             changing.sealed(record, members, here[members[0].slot].store),
             f"seals round {record.number} with {len(members)} nodes",

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def started(
-    job: str, plan: Iterable[int], *, number: int = 1, reason: Reason = Reason.STARTED, min_nodes: int = 0
-) -> Record:
+def started(job: str, plan: Iterable[int], *, number: int = 1, reason: Reason = Reason.STARTED) -> Record:
     """A job's first record; with a *number* above every number seen, the successor of one that was lost."""
-    return Record(job=job, number=number, phase=Phase.OPEN, reason=reason, plan=frozenset(plan), min_nodes=min_nodes)
+    return Record(job=job, number=number, phase=Phase.OPEN, reason=reason, plan=frozenset(plan))
 
 
 def opened(
@@ -30,7 +28,6 @@ def opened(
     absent: Iterable[int] = (),
     suspects: Iterable[str] = (),
     plan: Iterable[int] | None = None,
-    min_nodes: int | None = None,
 ) -> Record:
     """The next round, opened from a sealed (or finishing) one. What was sealed last stays readable, a notice ends."""
     if not record.running:
@@ -45,7 +42,6 @@ def opened(
         absent=frozenset(absent) & new_plan,
         suspects=frozenset(suspects),
         notice=None,
-        min_nodes=record.min_nodes if min_nodes is None else min_nodes,
     )
 
 
@@ -56,12 +52,11 @@ def amended(
     plan: Iterable[int] | None = None,
     absent: Iterable[int] | None = None,
     suspects: Iterable[str] | None = None,
-    min_nodes: int | None = None,
 ) -> Record:
     """An open round with another plan, other absent slots or suspects; never a new number: what arrived stays good.
 
-    A sealed round may be amended in ``plan``, ``absent`` and ``min_nodes`` alone: that is how new slots are announced
-    before the round that takes them in, and a minimum that was edited before the round that it bounds.
+    A sealed round may be amended in ``plan`` and ``absent`` alone: that is how new slots are announced before the round
+    that takes them in.
     """
     if record.phase is Phase.CLOSED or (record.running and (reason is not None or suspects is not None)):
         raise ValueError(f"a {record.phase.value} round is not amended so")
@@ -72,8 +67,17 @@ def amended(
         plan=new_plan,
         absent=(record.absent if absent is None else frozenset(absent)) & new_plan,
         suspects=record.suspects if suspects is None else frozenset(suspects),
-        min_nodes=record.min_nodes if min_nodes is None else min_nodes,
     )
+
+
+def bounded(record: Record, *, min_nodes: int, sizes: Iterable[int]) -> Record:
+    """The record with what the next seal is bound by: the fewest members, and the allowed numbers of them.
+
+    A sealed round may carry other bounds than it was sealed under: they hold for the round after it.
+    """
+    if record.phase is Phase.CLOSED:
+        raise ValueError("a closed round has no successor")
+    return dataclasses.replace(record, min_nodes=min_nodes, sizes=frozenset(sizes))
 
 
 def sealed(record: Record, members: Sequence[Member], store: str) -> Record:

@@ -112,6 +112,7 @@ class Record:
     failures: int = 0
     notice: Notice | None = None
     min_nodes: int = 0
+    sizes: frozenset[int] = frozenset()
     result: Result = Result.NONE
     writer: str = ""
 
@@ -135,6 +136,10 @@ class Record:
     def member_slots(self) -> frozenset[int]:
         """Slots of the last sealed round."""
         return frozenset(m.slot for m in self.members)
+
+    def fitting(self, count: int) -> int:
+        """How many of *count* processes may be members: the most that the job's allowed sizes leave."""
+        return max((size for size in self.sizes if size <= count), default=0) if self.sizes else count
 
     @property
     def running(self) -> bool:
@@ -160,6 +165,7 @@ def dump(record: Record) -> str:
             "failures": record.failures,
             "notice": record.notice and {"id": record.notice.id, "graceSeconds": record.notice.grace_seconds},
             "minNodes": record.min_nodes,
+            "sizes": slots.dump(record.sizes),
             "result": record.result.value,
             "writer": record.writer,
         },
@@ -199,7 +205,8 @@ def _from_json(data: Any) -> Record:
         store=_store(data["store"]),
         failures=_count(data["failures"]),
         notice=_notice(data["notice"]),
-        min_nodes=_count(data.get("minNodes", 0)),  # a writer of an older version does not know it
+        min_nodes=_count(data.get("minNodes", 0)),  # a writer of an older version does not know it, nor the sizes
+        sizes=slots.parse(_text(data.get("sizes", "")), most=slots.MAX_SLOTS),
         result=Result(data["result"]),
         writer=_text(data["writer"]),
     )

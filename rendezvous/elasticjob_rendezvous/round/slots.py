@@ -25,11 +25,11 @@ def dump(slots: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
-def parse(text: str) -> frozenset[int]:
+def parse(text: str, *, most: int = MAX_SLOTS - 1) -> frozenset[int]:
     """The set that :func:`dump` wrote.
 
     Raises:
-        ValueError: *text* is not of that form, or names a slot of ``MAX_SLOTS`` and more.
+        ValueError: *text* is not of that form, or names a number above *most*.
     """
     found: set[int] = set()
     for part in text.split(",") if text else ():
@@ -37,7 +37,7 @@ def parse(text: str) -> frozenset[int]:
         if run is None:
             raise ValueError(f"not a set of slots: {text!r} (expected something like 0-3,7)")
         low, high = int(run[1]), int(run[2] or run[1])
-        if not low <= high < MAX_SLOTS:
-            raise ValueError(f"slots out of order or beyond {MAX_SLOTS - 1}: {part!r}")
+        if not low <= high <= most:
+            raise ValueError(f"slots out of order or beyond {most}: {part!r}")
         found.update(range(low, high + 1))
     return frozenset(found)

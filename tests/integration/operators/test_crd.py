@@ -87,6 +87,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a deadline of no time": ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds in body should be greater"),
     "a word for a wish to rest": ({"suspend": "yes"}, "spec.suspend in body must be of type boolean"),
     "a policy that there is not": ({"cleanPodPolicy": "Some"}, 'spec.cleanPodPolicy: Unsupported value: "Some"'),
+    "sizes that leave none": ({"allowedNodes": {"step": 5}}, "spec.allowedNodes must allow a number from"),
+    "named sizes that leave none": ({"allowedNodes": {"sizes": [9]}}, "spec.allowedNodes must allow a number from"),
+    "two ways to name sizes": ({"allowedNodes": {"step": 1, "sizes": [1]}}, "must have either step or sizes"),
+    "no way to name sizes": ({"allowedNodes": {}}, "must have either step or sizes"),
     "a typing error": ({"maxReplica": 4}, 'unknown field "spec.maxReplica"'),
 }
 
@@ -136,7 +140,7 @@ async def test_what_is_left_out_has_a_default(admin: clients.Client, namespace: 
         "suspend": False,
         "nprocPerNode": 1,
         "failurePolicy": {"maxFailures": 10, "maxInfrastructureFailures": 100, "refillSteps": 100},
-        "resizePolicy": {"checkpointGraceSeconds": 30, "newcomerTimeoutSeconds": 300},
+        "resizePolicy": {"checkpointGraceSeconds": 30, "newcomerTimeoutSeconds": 300, "cooldownSeconds": 0},
         "cleanPodPolicy": "Running",
         "template": build.TEMPLATE,
     }

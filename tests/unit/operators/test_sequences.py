@@ -16,6 +16,7 @@ def a_wish(chance: random.Random) -> dict[str, Any]:
         "minNodes": least,
         "maxNodes": most,
         "nodes": chance.choice([None, chance.randint(least, most)]),
+        "allowedNodes": chance.choice([{}, {}, {"step": least}, {"sizes": [1, 2, 4, most]}]),
         "suspend": chance.random() < 0.2,
     }
 
@@ -49,5 +50,5 @@ def test_only_the_last_wish_counts(seed: int) -> None:
 
     assert outcome(world) == outcome(clean)
     assert world.record is not None
-    most = max((*world.record.plan, world.fields["maxNodes"] - 1))
+    most = max((*world.record.plan, *world.record.member_slots, world.fields["maxNodes"] - 1))
     assert (sorted(world.leases), world.access.slots) == (list(range(most + 1)), most + 1)

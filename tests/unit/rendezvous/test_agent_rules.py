@@ -185,7 +185,7 @@ def test_too_few_do_not_seal() -> None:
 def test_the_records_minimum_counts_for_more_than_what_the_pod_was_told(
     told: int, written: int, *, seals: bool
 ) -> None:
-    record = changing.amended(OPEN, plan={0, 1}, min_nodes=written)
+    record = changing.bounded(changing.amended(OPEN, plan={0, 1}), min_nodes=written, sizes=())
     action = agent.decide(at(record, held(0, 1), held(1, 1), me=dataclasses.replace(ME, low=told)))
     assert isinstance(action, Write) is seals
 
@@ -195,6 +195,19 @@ def test_a_plan_of_more_than_the_pod_was_told_is_sealed_in_full() -> None:
     action = agent.decide(at(OPEN, *here, me=dataclasses.replace(ME, high=2)))
     assert isinstance(action, Write)
     assert len(action.record.members) == 3
+
+
+@pytest.mark.parametrize(("sizes", "members"), [({1, 2, 4}, [0, 1]), ({1, 3}, [0, 1, 2]), ((), [0, 1, 2]), ({4}, None)])
+def test_a_round_has_no_more_members_than_its_sizes_allow(sizes: set[int], members: list[int] | None) -> None:
+    record = changing.bounded(OPEN, min_nodes=1, sizes=sizes)
+    action = agent.decide(at(record, *(held(slot, 1) for slot in range(3))))
+    assert ([m.slot for m in action.record.members] if isinstance(action, Write) else None) == members
+
+
+def test_who_was_one_too_many_parks_for_the_next_round() -> None:
+    sealed = changing.sealed(OPEN, [Member(0, NONCES[0]), Member(1, NONCES[1])], "10.0.0.1:4000")
+    third = dataclasses.replace(ME, slot=2, nonce=NONCES[2], pod="pod-2")
+    assert agent.decide(at(sealed, held(2, 1), me=third)) == Arrive(2)
 
 
 def test_without_an_operator_the_records_minimum_says_nothing() -> None:

@@ -29,11 +29,11 @@ def test_a_plan_may_change_while_a_round_runs() -> None:
     assert changing.amended(SEALED, plan={0, 1, 2}, absent={2}).absent == {2}
 
 
-def test_a_minimum_may_change_at_any_time_and_stays() -> None:
-    again = changing.opened(changing.amended(SEALED, min_nodes=2), Reason.WORKERS_FAILED)
+def test_what_bounds_a_seal_may_change_at_any_time_and_stays() -> None:
+    again = changing.opened(changing.bounded(SEALED, min_nodes=2, sizes={2, 4}), Reason.WORKERS_FAILED)
     assert again.min_nodes == 2
-    assert changing.amended(again, min_nodes=1).min_nodes == 1
-    assert changing.opened(SEALED, Reason.RESIZED, min_nodes=3).min_nodes == 3
+    assert again.sizes == {2, 4}
+    assert changing.bounded(again, min_nodes=1, sizes=()).min_nodes == 1
 
 
 def test_a_seal_counts_a_failure_once_and_forgets_suspects() -> None:

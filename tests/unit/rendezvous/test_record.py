@@ -24,6 +24,7 @@ SEALED = Record(
     failures=2,
     notice=Notice("n1", 30),
     min_nodes=2,
+    sizes=frozenset({1, 2, 4}),
     writer="77aa01bc.12",
 )
 
@@ -54,14 +55,16 @@ def test_text_is_the_documented_one() -> None:
         "failures": 2,
         "notice": {"id": "n1", "graceSeconds": 30},
         "minNodes": 2,
+        "sizes": "1-2,4",
         "result": "",
         "writer": "77aa01bc.12",
     }
 
 
 def test_a_record_of_a_writer_that_knows_no_minimum_is_read() -> None:
-    old = {key: value for key, value in json.loads(record.dump(SEALED)).items() if key != "minNodes"}
-    assert record.parse(json.dumps(old)) == dataclasses.replace(SEALED, min_nodes=0)
+    new = ("minNodes", "sizes")
+    old = {key: value for key, value in json.loads(record.dump(SEALED)).items() if key not in new}
+    assert record.parse(json.dumps(old)) == dataclasses.replace(SEALED, min_nodes=0, sizes=frozenset())
 
 
 def test_numbers_that_a_status_can_hold_are_read() -> None:
