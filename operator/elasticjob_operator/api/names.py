@@ -24,6 +24,9 @@ TEMPLATE_ANNOTATION = lease.PREFIX + "template"
 SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY},{JOB_LABEL}"
 """What the operator watches: its own objects, whichever the job."""
 
+SLOT_ENV = "ELASTICJOB_SLOT"
+"""The variable that tells a pod's training container its slot."""
+
 TRAINER = "trainer"
 """The container that runs torchrun, where no container has this name it is the first."""
 

@@ -33,6 +33,9 @@ _OURS = frozenset({
 })  # fmt: skip
 """What the operator or torchrun decides; set in a template they would contradict it."""
 
+_NO_MESH = {"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled"}
+"""A mesh's proxy stands between the workers' own connections, and outlives the trainer: only for who asks for it."""
+
 _OUR_PREFIXES = ("ELASTICJOB_", "TORCHELASTIC_")
 
 
@@ -59,11 +62,18 @@ def pod(job: jobs.Job, wish: spec.Spec, slot: int, number: int) -> dict[str, Any
             "name": names.pod(job.name, slot, number),
             "namespace": job.namespace,
             "labels": {**(meta.get("labels") or {}), **names.labels(job.name, slot)},
-            "annotations": {**(meta.get("annotations") or {}), names.TEMPLATE_ANNOTATION: digest(wish.template)},
+            "annotations": {**_annotations(meta), names.TEMPLATE_ANNOTATION: digest(wish.template)},
             "ownerReferences": [jobs.owner(job)],
         },
         "spec": _spec(job, wish, template["spec"], slot),
     }
+
+
+def _annotations(meta: Mapping[str, Any]) -> dict[str, str]:
+    """The template's annotations, and no service mesh's proxy unless they, or the labels, say something of it."""
+    known = {*(meta.get("labels") or {}), *(meta.get("annotations") or {})}
+    unsaid = {key: value for key, value in _NO_MESH.items() if key not in known}
+    return {**unsaid, **(meta.get("annotations") or {})}
 
 
 def _spec(job: jobs.Job, wish: spec.Spec, data: dict[str, Any], slot: int) -> dict[str, Any]:
@@ -95,7 +105,7 @@ def _environment(job: jobs.Job, wish: spec.Spec, slot: int) -> list[dict[str, An
         "PET_NPROC_PER_NODE": wish.nproc_per_node,
         "PET_MAX_RESTARTS": str(MAX_RESTARTS),
         "PET_STANDALONE": "0",  # all that a template's envFrom could still turn torchrun away from us with
-        "ELASTICJOB_SLOT": str(slot),
+        names.SLOT_ENV: str(slot),
     }
     fields = {"ELASTICJOB_POD_UID": "metadata.uid", "ELASTICJOB_POD_IP": "status.podIP"}
     return [

@@ -5,7 +5,6 @@ action it is called a second time with the refusal, to say so in the status.
 """
 
 import dataclasses
-from collections.abc import Iterator
 
 from elasticjob_operator.api import conditions, status
 from elasticjob_operator.api.job import Job
@@ -34,6 +33,9 @@ INVALID_SPEC = "InvalidSpec"
 SOON = 0.1
 """Seconds until what had to wait for the status to be written: Leases of pods that are gone are freed."""
 
+PODS_A_LOOK = 256
+"""Pods made and deleted before the job is looked at again: a few seconds' worth, of which its status tells then."""
+
 
 def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> Decision:
     """What to do about a job. With *problems*, what to say after they came up."""
@@ -52,6 +54,7 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     situation, step = _stepped(releasing.after(observed, freed), observed, spec, now)
     known = reporting.moments(situation, recreating.readable(observed))
     slots = children.needed(observed, spec.max_nodes, situation.record)
+    pods = _pods(situation, known)
     barred = permitting.refusal(spec, observed.installation.privileges)
     problems = (barred, *problems) if barred else problems
     actions: tuple[Action, ...] = (
@@ -59,7 +62,7 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         *freed,
         *children.surplus(observed, slots),
         *([WriteRound(step.record, observed.round.version)] if step.record else ()),
-        *_pods(situation, known),
+        *pods[:PODS_A_LOOK],
     )
     new = explaining.explained(situation, known, problems)
     error = observed.round.error if recreating.readable(observed) is None else ""
@@ -67,7 +70,7 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         actions=tuple(action for action in actions if not (barred and _makes_pod(action))),
         status=new,
         events=tuple(telling.events(situation, new, problems, error)),
-        wake_after=_wake(situation, step, new),
+        wake_after=SOON if len(pods) > PODS_A_LOOK and not problems else _wake(situation, step, new),
     )
 
 
@@ -89,10 +92,10 @@ def _stepped(observed: Observed, seen: Observed, spec: Spec, now: int) -> tuple[
     return dataclasses.replace(situation, record=step.record or start), step
 
 
-def _pods(situation: Situation, known: status.Status) -> Iterator[Action]:
+def _pods(situation: Situation, known: status.Status) -> tuple[Action, ...]:
     if situation.record.phase is Phase.CLOSED:
-        return cleaning.actions(situation, known.round_time)
-    return replacing.actions(situation, resized=_plan_time(situation, known))
+        return tuple(cleaning.actions(situation, known.round_time))
+    return tuple(replacing.actions(situation, resized=_plan_time(situation, known)))
 
 
 def _plan_time(situation: Situation, known: status.Status) -> int | None:

@@ -8,9 +8,9 @@ from elasticjob_operator.api import names, times
 
 _WAITING_IS_TROUBLE = frozenset({
     "CreateContainerConfigError", "CreateContainerError", "ErrImagePull", "ImagePullBackOff", "InvalidImageName",
-    "ErrImageNeverPull", "RunContainerError",
+    "ErrImageNeverPull", "RunContainerError", "CrashLoopBackOff",
 })  # fmt: skip
-"""Reasons of a waiting container that do not pass by themselves."""
+"""Reasons of a waiting container that do not pass by themselves. Only a native side car is ever restarted."""
 
 _ENDS = ("Succeeded", "Failed")
 """Phases of a pod in which nothing runs any more."""
@@ -74,7 +74,7 @@ def parse(job: str, data: Mapping[str, Any]) -> Pod | None:
         phase=_ENDS[bool(trainer_end.get("exitCode"))] if kept else phase,
         deleting=bool(meta.get("deletionTimestamp")),
         ready=conditions.get("Ready", {}).get("status") == "True",
-        started=not kept and any((c.get("state") or {}).get("running") for c in status.get("containerStatuses") or ()),
+        started=not kept and _runs(data),
         created=meta.get("creationTimestamp") or "",
         template=(meta.get("annotations") or {}).get(names.TEMPLATE_ANNOTATION, ""),
         disrupted="DisruptionTarget" in conditions or status.get("reason") in _DISRUPTED,
@@ -87,6 +87,13 @@ def parse(job: str, data: Mapping[str, Any]) -> Pod | None:
     )
 
 
+def _trainer_name(containers: list[Mapping[str, Any]]) -> str | None:
+    """The container that runs torchrun, by what only the operator gives it: a webhook may have put another first."""
+    ours = (c for c in containers if any(e.get("name") == names.SLOT_ENV for e in c.get("env") or ()))
+    found = next(ours, containers[trainer(containers)])
+    return found.get("name")
+
+
 def trainer(containers: list[Mapping[str, Any]]) -> int:
     """The place of the container that runs torchrun."""
     return next((i for i, c in enumerate(containers) if c.get("name") == names.TRAINER), 0)
@@ -94,14 +101,20 @@ def trainer(containers: list[Mapping[str, Any]]) -> int:
 
 def _ended(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """How the trainer has ended, if it has not how another container failed (an init container, say); and the first."""
-    containers = (data.get("spec") or {}).get("containers") or [{}]
-    name = containers[trainer(containers)].get("name")
+    name = _trainer_name((data.get("spec") or {}).get("containers") or [{}])
     status = data.get("status") or {}
     statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     ends = {s.get("name"): (s.get("state") or {}).get("terminated") or {} for s in statuses}
     failed = next((end for end in ends.values() if end.get("exitCode")), {})
     end = ends.get(name) or {}
     return end or failed, end
+
+
+def _runs(data: Mapping[str, Any]) -> bool:
+    """Whether the trainer runs: a side car that does has nothing to lose."""
+    name = _trainer_name((data.get("spec") or {}).get("containers") or [{}])
+    statuses = (data.get("status") or {}).get("containerStatuses") or ()
+    return any((c.get("state") or {}).get("running") is not None for c in statuses if c.get("name") == name)
 
 
 def _why(ended: Mapping[str, Any]) -> str:

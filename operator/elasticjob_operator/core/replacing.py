@@ -98,6 +98,10 @@ def _duplicates(living: tuple[Pod, ...]) -> Iterator[Action]:
 
 
 def _outdated(situation: Situation, pod: Pod) -> Iterator[Action]:
-    """A pod that has never run does not keep a template that was corrected meanwhile."""
-    if not pod.started and pod.template != building.digest(situation.spec.template):
+    """A pod that has never run does not keep a template that was corrected meanwhile.
+
+    Only the digest of the template is compared, never the pod: what webhooks change in it is no reason to make it anew,
+    and one that takes the digest away leaves nothing to compare.
+    """
+    if not pod.started and pod.template not in ("", building.digest(situation.spec.template)):
         yield DeletePod(pod.name, pod.uid, "the template has changed before it started")

@@ -24,6 +24,9 @@ WRITER = "operator"
 NAME_TAKEN = "NameTaken"
 """An object of the name is there and is not the job's. Of a pod it concerns that one alone."""
 
+LOOK_SECONDS = 1.0
+"""Between two looks at a job whose many pods are being made, so that one that is deleted gets no more of them."""
+
 PARALLEL = 16
 """Writes for one job at the same time."""
 
@@ -42,13 +45,26 @@ class Applier:
             errors.ApiError: something that trying again will mend.
         """
         problems: list[actions.Problem] = []
+        clock = asyncio.get_running_loop()
+        looked = clock.time()
         for _, group in itertools.groupby(todo, key=_group):
             for batch in _batches(list(group)):
+                if clock.time() - looked >= LOOK_SECONDS:
+                    await self._check(job)
+                    looked = clock.time()
                 found = await asyncio.gather(*(self._one(job, action) for action in batch))
                 problems += [problem for problem in found if problem]
                 if any(map(_concerns_others, problems)):
                     return tuple(problems)
         return tuple(problems)
+
+    async def _check(self, job: jobs.Job) -> None:
+        """Stop what was decided for a job that is not so any more: it may have been deleted, or scaled down."""
+        found = await self._client.get("ElasticJob", job.namespace, job.name)
+        meta = found["metadata"] if found else {}
+        same = (meta.get("uid"), meta.get("generation", 1)) == (job.uid, job.generation)
+        if not same or meta.get("deletionTimestamp"):
+            raise errors.ConflictError(0, "the job has changed since it was read")
 
     async def _one(self, job: jobs.Job, action: actions.Action) -> actions.Problem | None:
         match action:

@@ -24,7 +24,7 @@ class Reconciler:
         self._queue = queue
         self._reader = reader
         self._applier = applier
-        self._instance = instance
+        self._recorder = recording.Recorder(client, instance=instance)
 
     async def work(self) -> None:
         """Take keys from the queue, for ever. A failure is one key's: it comes back later, the others go on."""
@@ -69,7 +69,7 @@ class Reconciler:
             decision = deciding.decide(reading.observed, now, problems)
         if await self._write_status(reading, decision.status):
             for event in decision.events:
-                await recording.record(self._client, job, event, instance=self._instance)
+                await self._recorder.record(job, event)
         if decision.wake_after is not None:
             self._queue.add(key, decision.wake_after)
         return not problems

@@ -1,5 +1,6 @@
 """Events, written after everything else: a lost one costs nothing but a line in ``kubectl describe``."""
 
+import asyncio
 import datetime as dt
 import logging
 import secrets
@@ -14,17 +15,34 @@ from elasticjob_operator.kube.client import Client
 CONTROLLER = f"{names.GROUP}/operator"
 MAX_NOTE = 1024
 
+REPEAT_SECONDS = 300.0
+"""So long a job's event is not repeated in the same words: what comes and goes must not flood ``kubectl describe``."""
+
 logger = logging.getLogger(__name__)
 
 
-async def record(client: Client, job: jobs.Job, event: Event, *, instance: str) -> None:
-    """Write one event; a failure to do so is logged and nothing more."""
-    level = logging.WARNING if event.warning else logging.INFO
-    logger.log(level, "%s/%s: %s: %r", job.namespace, job.name, event.reason, event.message)
-    try:
-        await client.create("Event", manifest(job, event, instance=instance, name=f"{job.name}.{secrets.token_hex(8)}"))
-    except errors.ApiError as error:
-        logger.debug("event not written: %s", error)
+class Recorder:
+    """Writes events. The same words about the same job are written again only after a while."""
+
+    def __init__(self, client: Client, *, instance: str) -> None:
+        self._client = client
+        self._instance = instance
+        self._told: dict[tuple[str, Event], float] = {}
+
+    async def record(self, job: jobs.Job, event: Event) -> None:
+        """Write one event; a failure to do so is logged and nothing more."""
+        now = asyncio.get_running_loop().time()
+        self._told = {key: until for key, until in self._told.items() if until > now}
+        if (job.uid, event) in self._told:
+            return
+        self._told[job.uid, event] = now + REPEAT_SECONDS
+        level = logging.WARNING if event.warning else logging.INFO
+        logger.log(level, "%s/%s: %s: %r", job.namespace, job.name, event.reason, event.message)
+        made = manifest(job, event, instance=self._instance, name=f"{job.name}.{secrets.token_hex(8)}")
+        try:
+            await self._client.create("Event", made)
+        except errors.ApiError as error:
+            logger.debug("event not written: %s", error)
 
 
 def manifest(job: jobs.Job, event: Event, *, instance: str, name: str) -> dict[str, Any]:

@@ -47,7 +47,12 @@ def test_the_whole_pod() -> None:
                 "elasticjob.dev/job-name": "digits",
                 "elasticjob.dev/slot": "1",
             },
-            "annotations": {"note": "mine", "elasticjob.dev/template": building.digest(TEMPLATE)},
+            "annotations": {
+                "sidecar.istio.io/inject": "false",
+                "linkerd.io/inject": "disabled",
+                "note": "mine",
+                "elasticjob.dev/template": building.digest(TEMPLATE),
+            },
             "ownerReferences": [
                 {
                     "apiVersion": "elasticjob.dev/v1alpha1",
@@ -119,6 +124,15 @@ def test_the_whole_pod() -> None:
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         },
     }
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_who_asks_for_a_mesh_gets_it(place: str) -> None:
+    meta = made({**TEMPLATE, "metadata": {place: {"sidecar.istio.io/inject": "true"}}})["metadata"]
+
+    assert meta[place]["sidecar.istio.io/inject"] == "true"
+    assert meta["annotations"].get("sidecar.istio.io/inject") != "false"
+    assert meta["annotations"]["linkerd.io/inject"] == "disabled"
 
 
 def test_the_template_itself_is_left_alone() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.api import job as jobs
-from elasticjob_operator.core.actions import Create, DeletePod, Problem, ReleaseLease, WriteRound
-from elasticjob_operator.kube import electing, errors, noticing, queue, watchdog
+from elasticjob_operator.core.actions import Create, DeletePod, Event, Problem, ReleaseLease, WriteRound
+from elasticjob_operator.kube import applying, electing, errors, noticing, queue, recording, watchdog
 from elasticjob_operator.kube.applying import Applier
 from elasticjob_operator.kube.pacing import Pace
 from elasticjob_operator.kube.reading import Reader
@@ -440,6 +440,45 @@ async def test_one_pods_name_that_is_taken_does_not_keep_the_others_from_being_m
 
     assert [p.reason for p in problems] == ["NameTaken"]
     assert of_kind(client, "Pod") == ["digits-0-0", "digits-1-0", "digits-2-0"]
+
+
+async def test_a_job_that_is_deleted_while_its_pods_are_made_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "LOOK_SECONDS", 0.0)
+    client: Any = FakeClient()
+    job = build.a_job()
+    held = {"metadata": {"name": job.name, "uid": job.uid, "generation": 1}}
+    client._put("ElasticJob", {**held, "metadata": {**held["metadata"], "deletionTimestamp": "now"}})
+
+    with pytest.raises(errors.ConflictError):
+        await applied(client, *(Create("Pod", a_pod_manifest(f"digits-{n}-0")) for n in range(9)))
+
+    assert of_kind(client, "Pod") == []
+    client._put("ElasticJob", held)
+    await applied(client, *(Create("Pod", a_pod_manifest(f"digits-{n}-0")) for n in range(9)))
+    assert len(of_kind(client, "Pod")) == 9
+
+
+async def test_a_job_of_very_many_pods_does_not_keep_another_waiting() -> None:
+    client: Any = FakeClient()
+    applier = Applier(client, Pace(1000))
+    many = [Create("Pod", a_pod_manifest(f"digits-{n}-0")) for n in range(1500)]
+
+    large = asyncio.create_task(applier.apply(build.a_job(), many))
+    await asyncio.wait([large], timeout=0.2)  # the first burst is over: from now there is one turn after the other
+    before = len(client.objects)
+    await applier.apply(build.a_job(), [Create("Pod", a_pod_manifest("other-0-0"))])
+
+    assert len(client.objects) - before <= 2 * applying.PARALLEL
+    large.cancel()
+
+
+async def test_the_same_words_are_not_written_again_and_again() -> None:
+    client: Any = FakeClient()
+    recorder = recording.Recorder(client, instance="test")
+    for event in (Event("A", "one"), Event("A", "one"), Event("A", "two"), Event("A", "one")):
+        await recorder.record(build.a_job(), event)
+
+    assert sorted(i["note"] for (kind, _), i in client.objects.items() if kind == "Event") == ["one", "two"]
 
 
 async def test_jobs_that_are_gone_are_not_remembered() -> None:

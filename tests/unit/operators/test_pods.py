@@ -71,6 +71,23 @@ def test_the_trainers_end_is_the_pods_whatever_else_runs_in_it(code: int, phase:
     assert whole.trainer_ended is None
 
 
+def test_a_webhook_may_put_its_side_car_first() -> None:
+    proxy = {"name": "istio-proxy", "state": {"running": {}}}
+    env = [{"name": "ELASTICJOB_SLOT", "value": "1"}]
+    spec = {"containers": [{"name": "istio-proxy"}, {"name": "main", "env": env}]}
+    meta = {"name": "digits-1-2", "uid": "u"}
+
+    def with_trainer(state: dict[str, Any]) -> pods.Pod:
+        status = {"phase": "Running", "containerStatuses": [proxy, {"name": "main", "state": state}]}
+        found = pods.parse("digits", {"metadata": meta, "spec": spec, "status": status})
+        assert found is not None
+        return found
+
+    assert with_trainer({"terminated": {"exitCode": 0}}).phase == "Succeeded"
+    assert with_trainer({"running": {}}).started
+    assert not with_trainer({"waiting": {"reason": "ImagePullBackOff"}}).started
+
+
 def test_a_side_cars_end_is_not_the_pods() -> None:
     trainer = {"name": "trainer", "state": {"running": {}}}
 
@@ -97,6 +114,7 @@ def test_whether_the_cluster_did_it(status: dict[str, Any], *, disrupted: bool) 
         ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}, "Unschedulable"),
         ({"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}, "ImagePullBackOff"),
         ({"initContainerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]}, "ErrImagePull"),
+        ({"initContainerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}, "CrashLoopBackOff"),
         ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
     ],
 )

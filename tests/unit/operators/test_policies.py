@@ -478,6 +478,7 @@ def todo(read: Observed, *, resized: int | None = NOW, closed: int | None = None
         ([a_pod(0), a_pod(1), a_pod(2, phase="Succeeded")], ["-digits-2-0"]),
         ([a_pod(0), a_pod(1, started=False, template="old")], ["-digits-1-0"]),
         ([a_pod(0), a_pod(1, started=True, template="old")], []),
+        ([a_pod(0), a_pod(1, started=False, template="")], []),
         ([a_pod(0), a_pod(1, phase="Succeeded")], ["-digits-1-0", "+digits-1-1"]),
     ],
 )
