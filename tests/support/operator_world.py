@@ -51,6 +51,8 @@ class World:
         self.access = observed.Access()
         self.deleted = False
         self.pods: dict[str, pods.Pod] = {}
+        self.etcd: pods.Pod | None = None
+        self.etcd_works = True
         self.processes: dict[str, Process] = {}
         self.births = 0
         self.highest = 0
@@ -83,6 +85,9 @@ class World:
 
     def delete(self, name: str) -> None:
         """The pod begins to end: its agent goes before its object does."""
+        if self.etcd and name == self.etcd.name:
+            self.etcd = None
+            return
         self.pods[name] = dataclasses.replace(self.pods[name], deleting=True)
 
     def reap(self) -> None:
@@ -117,7 +122,9 @@ class World:
         )
         found = observed.Round(self.record, str(self.version)) if self.record else observed.Round()
         parts = tuple(sorted(self.pods.values(), key=lambda p: (p.slot, p.number)))
-        return observed.Observed(job=job, round=found, leases=dict(self.leases), pods=parts, access=self.access)
+        return observed.Observed(
+            job=job, round=found, leases=dict(self.leases), pods=parts, access=self.access, etcd=self.etcd
+        )
 
     def operate(self, *, writes: int | None = None) -> bool:
         """One reconcile, killed after so many *writes*; whether it wrote anything."""
@@ -168,6 +175,8 @@ class World:
             "ServiceAccount": {"account": True},
             "Role": {"role": True, "slots": children.role_slots(manifest)},
             "RoleBinding": {"binding": True},
+            "Service": {"place": True},
+            "ConfigMap": {"place": True},
         }
         self.access = dataclasses.replace(self.access, **changes[kind])
 
@@ -175,11 +184,13 @@ class World:
         name = manifest["metadata"]["name"]
         assert name not in self.pods
         place = names.pod_place("digits", name)
-        assert place is not None
+        if place is None:
+            self.etcd = pods.Pod(name, "etcd", -1, 0, "Running", ready=self.etcd_works, started=True)
+            return
         slot, number = place
         self.births += 1
         pod_uid = f"{name}.{self.births}"
-        digest = manifest["metadata"]["annotations"][names.TEMPLATE_ANNOTATION]
+        annotations = manifest["metadata"]["annotations"]
         self.pods[name] = pods.Pod(
             name,
             pod_uid,
@@ -189,8 +200,11 @@ class World:
             ready=True,
             started=True,
             created=f"{self.births:06}",
-            template=digest,
+            template=annotations[names.TEMPLATE_ANNOTATION],
+            run=int(annotations.get(names.RUN_ANNOTATION, 0)),
         )
+        if names.RUN_ANNOTATION in annotations:
+            return  # its agent tells nobody what it does
         me = agent.Process(
             build.UID, slot, f"{self.births:08x}", pod_uid, self.fields.get("minNodes", 1), 4, planned=True
         )

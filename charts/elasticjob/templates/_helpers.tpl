@@ -37,7 +37,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [leases]
   verbs: [get, list, watch, create, update, delete]
 - apiGroups: [""]
-  resources: [serviceaccounts]
+  resources: [serviceaccounts, services]
   verbs: [get, create]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles]

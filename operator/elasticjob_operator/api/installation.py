@@ -8,6 +8,10 @@ PRIVILEGES = (
 """What a pod template may ask for only where the installation allows it: each reaches beyond the job's own pods."""
 
 
+ETCD_IMAGE = "registry.k8s.io/etcd:3.5.21-0"
+"""Of the last series with the v2 API, which is what torch speaks."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Installation:
     """The choice. The default is the strictest for templates, and adds nothing."""
@@ -15,6 +19,8 @@ class Installation:
     privileges: frozenset[str] = frozenset()
     network_policies: bool = False
     """Whether each job gets a NetworkPolicy: into its pods only from each other."""
+    etcd_image: str = ETCD_IMAGE
+    """What jobs that ask for an etcd of their own get."""
 
 
 STRICTEST = Installation()

@@ -21,6 +21,12 @@ MANAGED_BY = lease.MANAGED_BY
 TEMPLATE_ANNOTATION = lease.PREFIX + "template"
 """Digest of the template that a pod was made from: one that has not started yet is replaced when it changes."""
 
+RUN_ANNOTATION = lease.PREFIX + "run"
+"""Which run of the job's group a pod belongs to, with a backend whose agents tell the operator nothing."""
+
+PART_LABEL = lease.PREFIX + "part"
+"""On pods of the job that are none of its nodes."""
+
 SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY},{JOB_LABEL}"
 """What the operator watches: its own objects, whichever the job."""
 
@@ -41,6 +47,21 @@ def config_map(job: str) -> str:
 def slot_lease(job: str, slot: int) -> str:
     """The Lease of one slot."""
     return f"{job}-{slot}"
+
+
+def rendezvous_service(job: str) -> str:
+    """The Service by whose name agents find slot 0's store, with a backend that has one."""
+    return f"{job}-rendezvous"
+
+
+def dynamic(job: str) -> str:
+    """The ConfigMap of torch's own dynamic handler."""
+    return f"{job}-dynamic"
+
+
+def etcd(job: str) -> str:
+    """The job's own etcd: its pod and its Service."""
+    return f"{job}-etcd"
 
 
 def worker(job: str) -> str:

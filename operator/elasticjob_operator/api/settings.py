@@ -5,7 +5,7 @@ import dataclasses
 import typing
 from collections.abc import Callable, Mapping, Sequence
 
-from elasticjob_operator.api.installation import PRIVILEGES, Installation
+from elasticjob_operator.api.installation import ETCD_IMAGE, PRIVILEGES, Installation
 
 PREFIX = "ELASTICJOB_"
 MAX_PORT = 65535
@@ -50,6 +50,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "leader-election": ("true", "true or false: whether several operators take turns"),
     "allowed-privileges": ("", f"what pod templates may ask for, of {', '.join(PRIVILEGES)} (default: none)"),
     "network-policies": ("false", "true or false: whether each job's pods may be reached by each other alone"),
+    "etcd-image": (
+        ETCD_IMAGE,
+        "image of the etcd that jobs with rendezvous.etcd.managed get; 3.5 is the last that will do",
+    ),
     "log-level": ("info", "debug, info, warning or error"),
 }
 
@@ -81,6 +85,7 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
         installation=Installation(
             privileges=read("allowed-privileges", _privileges, f"some of {', '.join(PRIVILEGES)}"),
             network_policies=read("network-policies", _truth, "true or false"),
+            etcd_image=given["etcd_image"],
         ),
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_operator.api.failures import ExitCodes, FailureClass, FailurePolicy
+from elasticjob_operator.api.rendezvous import ETCD_BACKENDS, Backend, Rendezvous
 
 
 class CleanPods(str, enum.Enum):
@@ -45,6 +46,7 @@ class Spec:
     suspend: bool
     template: Mapping[str, Any]
     queue: str = ""
+    rendezvous: Rendezvous = dataclasses.field(default_factory=Rendezvous)
 
     @property
     def sizes(self) -> frozenset[int]:
@@ -78,6 +80,7 @@ def parse(data: Mapping[str, Any]) -> Spec:
         suspend=data.get("suspend") is True,
         template=_template(data),
         queue=str(data.get("queue") or ""),
+        rendezvous=_rendezvous(_part(data, "rendezvous")),
     )
     if spec.nodes is not None and not spec.min_nodes <= spec.nodes <= spec.max_nodes:
         raise SpecError("spec.nodes must be from spec.minNodes to spec.maxNodes")
@@ -141,6 +144,26 @@ def _exit_codes(data: Mapping[str, Any]) -> ExitCodes:
     except ValueError as error:
         known = ", ".join(one.value for one in FailureClass)
         raise SpecError(f"spec.failurePolicy.exitCodes: class must be one of {known}") from error
+
+
+def _rendezvous(data: Mapping[str, Any]) -> Rendezvous:
+    conf, etcd = _part(data, "conf", "spec.rendezvous"), _part(data, "etcd", "spec.rendezvous")
+    try:
+        backend = Backend(data.get("backend") or Backend.KUBERNETES)
+    except ValueError as error:
+        known = ", ".join(one.value for one in Backend)
+        raise SpecError(f"spec.rendezvous.backend must be one of {known}") from error
+    found = Rendezvous(
+        backend=backend,
+        conf={str(key): str(value) for key, value in conf.items()},
+        etcd_endpoint=str(etcd.get("endpoint") or ""),
+        etcd_managed=etcd.get("managed") is True,
+    )
+    if (backend in ETCD_BACKENDS) != (bool(found.etcd_endpoint) != found.etcd_managed):
+        raise SpecError(
+            "spec.rendezvous.etcd must have an endpoint or managed: true with an etcd backend, and only then"
+        )
+    return found
 
 
 def _template(data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -86,6 +86,7 @@ class Status:
     failed_rounds: int = 0
     failed_pods: int = 0
     disruptions: int = 0
+    restarts: int = 0
     refilled: Spent = Spent()
     resizes: int = 0
     last_resize: Resize | None = None
@@ -134,6 +135,7 @@ _NUMBERS = {
     "failed_rounds": "failedRounds",
     "failed_pods": "failedPods",
     "disruptions": "disruptions",
+    "restarts": "restarts",
     "resizes": "resizes",
 }
 _LONG = ("observedGeneration", "round", "step")

@@ -12,7 +12,7 @@ from elasticjob_operator.api.status import Status
 from elasticjob_rendezvous.round.lease import SlotLease
 from elasticjob_rendezvous.round.record import Record
 
-Kind = Literal["ServiceAccount", "Role", "RoleBinding", "Lease", "ConfigMap", "NetworkPolicy", "Pod"]
+Kind = Literal["ServiceAccount", "Role", "RoleBinding", "Lease", "ConfigMap", "Service", "NetworkPolicy", "Pod"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,10 +12,7 @@ from typing import Any
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names, spec
-from elasticjob_operator.core import pods
-
-MAX_RESTARTS = 1_000_000
-"""torchrun counts restarts for each node by itself, membership changes included; the job's own budget decides."""
+from elasticjob_operator.core import joining, pods
 
 STOP_SECONDS = 30
 """What torchrun takes at most to stop its workers (its own limit), on top of the time for a checkpoint."""
@@ -28,6 +25,7 @@ SHM_PATH = "/dev/shm"  # noqa: S108 - the very folder that torch's workers share
 
 _OURS = frozenset({
     "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_NNODES", "PET_NPROC_PER_NODE", "PET_MAX_RESTARTS",
+    "PET_RDZV_CONF",
     "PET_NODE_RANK", "PET_STANDALONE", "PET_MASTER_ADDR", "PET_MASTER_PORT", "MASTER_ADDR", "MASTER_PORT", "RANK",
     "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE",
 })  # fmt: skip
@@ -62,7 +60,7 @@ def pod(job: jobs.Job, wish: spec.Spec, slot: int, number: int) -> dict[str, Any
             "name": names.pod(job.name, slot, number),
             "namespace": job.namespace,
             "labels": {**(meta.get("labels") or {}), **names.labels(job.name, slot)},
-            "annotations": {**_annotations(meta), names.TEMPLATE_ANNOTATION: digest(wish.template)},
+            "annotations": {**_annotations(meta), **_own_annotations(job, wish)},
             "ownerReferences": [jobs.owner(job)],
         },
         "spec": _spec(job, wish, template["spec"], slot),
@@ -76,12 +74,18 @@ def _annotations(meta: Mapping[str, Any]) -> dict[str, str]:
     return {**unsaid, **(meta.get("annotations") or {})}
 
 
+def _own_annotations(job: jobs.Job, wish: spec.Spec) -> dict[str, str]:
+    found = {names.TEMPLATE_ANNOTATION: digest(wish.template)}
+    return found if wish.rendezvous.told else {**found, names.RUN_ANNOTATION: str(job.status.restarts)}
+
+
 def _spec(job: jobs.Job, wish: spec.Spec, data: dict[str, Any], slot: int) -> dict[str, Any]:
     trainer = data["containers"][pods.trainer(data["containers"])]
     kept = [e for e in trainer.get("env") or () if not _is_ours(e.get("name", ""))]
     trainer["env"] = [*_environment(job, wish, slot), *kept]  # ours first: the user's may refer to it
     _mount(data, trainer, "elasticjob-shm", SHM_PATH, {"emptyDir": {"medium": "Memory"}})
-    _mount(data, trainer, "elasticjob-token", TOKEN_PATH, _token(), read_only=True)
+    if wish.rendezvous.uses_api:
+        _mount(data, trainer, "elasticjob-token", TOKEN_PATH, _token(), read_only=True)
     trainer.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")  # so that its end says why
     data["serviceAccountName"] = data.get("serviceAccountName") or names.worker(job.name)
     data["automountServiceAccountToken"] = False  # the trainer has its own mount; side cars have no business there
@@ -97,20 +101,12 @@ def _is_ours(name: str) -> bool:
 
 
 def _environment(job: jobs.Job, wish: spec.Spec, slot: int) -> list[dict[str, Any]]:
-    values = {
-        "PET_RDZV_BACKEND": "kubernetes",
-        "PET_RDZV_ENDPOINT": f"{job.namespace}/{job.name}",
-        "PET_RDZV_ID": job.uid,
-        "PET_NNODES": f"{wish.min_nodes}:{wish.max_nodes}",
-        "PET_NPROC_PER_NODE": wish.nproc_per_node,
-        "PET_MAX_RESTARTS": str(MAX_RESTARTS),
-        "PET_STANDALONE": "0",  # all that a template's envFrom could still turn torchrun away from us with
-        names.SLOT_ENV: str(slot),
-    }
-    fields = {"ELASTICJOB_POD_UID": "metadata.uid", "ELASTICJOB_POD_IP": "status.podIP"}
     return [
-        *({"name": name, "value": value} for name, value in values.items()),
-        *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
+        *({"name": name, "value": value} for name, value in joining.values(job, wish, slot).items()),
+        *(
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            for name, path in joining.fields(wish.rendezvous).items()
+        ),
     ]
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names
+from elasticjob_operator.api.rendezvous import Backend, Rendezvous
 from elasticjob_operator.api.spec import Spec
-from elasticjob_operator.core import shielding
+from elasticjob_operator.core import places, shielding
 from elasticjob_operator.core.actions import Action, Create, DropLease, Replace
 from elasticjob_operator.core.observed import Access, Observed
 from elasticjob_rendezvous.round import record as records
@@ -40,26 +41,37 @@ def missing(observed: Observed, wish: Spec, slots: int) -> Iterator[Action]:
         yield from _access(job, wish, access, slots)
     if access is not None and observed.installation.network_policies and not access.network_policy:
         yield Create("NetworkPolicy", shielding.network_policy(job))
-    for slot in range(slots):
+    for slot in range(slots) if wish.rendezvous.told else ():
         if slot not in observed.leases:
             yield Create("Lease", slot_lease(job, slot))
 
 
 def _access(job: jobs.Job, wish: Spec, access: Access, slots: int) -> Iterator[Action]:
+    place = places.place(job, wish.rendezvous)
+    if place is not None and not access.place:
+        yield Create(place["kind"], place)
     if not access.account:
         yield Create("ServiceAccount", {**_head(job, "v1", "ServiceAccount"), "automountServiceAccountToken": False})
+    if not wish.rendezvous.uses_api:
+        return
+    manifest = role(job, wish.rendezvous, slots)
     if not access.role:
-        yield Create("Role", role(job, slots))
-    elif access.slots != slots:
-        manifest = role(job, slots)
+        yield Create("Role", manifest)
+    elif access.slots != role_slots(manifest):
         manifest["metadata"]["resourceVersion"] = access.role_version
         yield Replace("Role", manifest)
     if not access.binding:
         yield Create("RoleBinding", _binding(job, wish))
 
 
-def role(job: jobs.Job, slots: int) -> dict[str, Any]:
-    """What the job's pods may do: read and write its round and its Leases, and see the namespace's Leases."""
+def role(job: jobs.Job, wish: Rendezvous, slots: int) -> dict[str, Any]:
+    """What the job's pods may do: read and write its round and its Leases, and see the namespace's Leases.
+
+    With ``kubernetes-dynamic`` only to read and write the state of torch's handler.
+    """
+    if wish.backend is Backend.KUBERNETES_DYNAMIC:
+        state = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [names.dynamic(job.name)]}
+        return {**_head(job, f"{RBAC}/v1", "Role"), "rules": [{**state, "verbs": ["get", "update"]}]}
     leases = [names.slot_lease(job.name, slot) for slot in range(slots)]
     own = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [names.config_map(job.name)]}
     lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}

@@ -48,7 +48,8 @@ def count(observed: Observed, record: Record, policy: FailurePolicy, now: int) -
     known = set(before.counted)
     ending = record.phase is Phase.CLOSED
     done = frozenset(observed.lease(m.slot).pod for m in observed.finished(record))
-    still = () if ending else tuple(p for p in observed.pods if p.slot in record.plan and p.uid not in done)
+    ours = (p for p in observed.pods if p.slot in record.plan and p.uid not in done and not p.spent)
+    still = () if ending else tuple(ours)
     ended = tuple(p for p in still if p.uid not in known and _failed(observed, p))
     classes = {pod.uid: classing.of_pod(pod, policy) for pod in ended}
     failed = tuple(p for p in ended if classes[p.uid] is not FailureClass.PREEMPTION)

@@ -16,11 +16,13 @@ from elasticjob_operator.core import (
     deadlines,
     explaining,
     permitting,
+    places,
     recreating,
     releasing,
     replacing,
     reporting,
     rounds,
+    runs,
     telling,
 )
 from elasticjob_operator.core.actions import Action, Create, Decision, DeleteJob, Problem, WriteRound
@@ -51,7 +53,8 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     if before_pods := [problem for problem in problems if problem.kind != "Pod"]:
         return _stuck(observed, before_pods[0], now, state=job.status.state if observed.round.record else "Starting")
     freed = tuple(releasing.releases(observed, recreating.readable(observed)))
-    situation, step = _stepped(releasing.after(observed, freed), observed, spec, now)
+    seen = runs.filled(observed, spec)
+    situation, step = _stepped(releasing.after(seen, freed), seen, spec, now)
     known = reporting.moments(situation, recreating.readable(observed))
     slots = children.needed(observed, spec.max_nodes, situation.record)
     pods = _pods(situation, known)
@@ -62,6 +65,7 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         *freed,
         *children.surplus(observed, slots),
         *([WriteRound(step.record, observed.round.version)] if step.record else ()),
+        *places.etcd_actions(observed, spec.rendezvous, over=situation.record.phase is Phase.CLOSED),
         *pods[:PODS_A_LOOK],
     )
     new = explaining.explained(situation, known, problems)
@@ -108,7 +112,7 @@ def _plan_time(situation: Situation, known: status.Status) -> int | None:
 def _wake(situation: Situation, step: Step, known: status.Status) -> float | None:
     """The soonest moment at which time alone would change the decision."""
     ends = [step.wake_after, cleaning.time_to_live(known, situation.spec, situation.now)]
-    if situation.counters.lost:
+    if situation.counters.lost or situation.observed.run_over:
         ends.append(SOON)
     ends += [max(1, left) for left in replacing.overstays(situation)]
     ends += deadlines.left(situation)

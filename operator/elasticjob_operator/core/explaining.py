@@ -6,6 +6,7 @@ from elasticjob_operator.api import conditions, status
 from elasticjob_operator.api.conditions import Condition
 from elasticjob_operator.core import arriving, cleaning, closing, describing, replacing, resizing
 from elasticjob_operator.core.actions import Problem
+from elasticjob_operator.core.pods import Pod
 from elasticjob_operator.core.resizing import Stage
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
@@ -13,6 +14,7 @@ from elasticjob_rendezvous.round import slots
 from elasticjob_rendezvous.round.record import Phase, Result
 
 PODS_PENDING, BACKING_OFF, ALL_READY = "PodsPending", "BackingOff", "AllReady"
+ETCD_PENDING = "EtcdPending"
 
 
 def explained(situation: Situation, known: status.Status, problems: tuple[Problem, ...]) -> status.Status:
@@ -21,7 +23,7 @@ def explained(situation: Situation, known: status.Status, problems: tuple[Proble
     over = closed and cleaning.over(situation, known.round_time)
     found = [
         _running(situation),
-        _pods_ready(situation, problems) if not closed else _pods_over(),
+        _pods(situation, problems),
         _resizing(situation, known),
         _suspended(situation),
         *_endings(situation, over=over),
@@ -75,6 +77,15 @@ def _too_few(situation: Situation) -> str:
     return f"round {record.number} has {arrived} nodes and needs {situation.spec.min_nodes} (spec.minNodes)"
 
 
+def _pods(situation: Situation, problems: tuple[Problem, ...]) -> Condition:
+    if situation.record.phase is Phase.CLOSED:
+        return _pods_over()
+    etcd, managed = situation.observed.etcd, situation.spec.rendezvous.etcd_managed
+    if managed and not problems and situation.record.plan and not (etcd and etcd.ready):
+        return _etcd_not_ready(etcd)
+    return _pods_ready(situation, problems)
+
+
 def _pods_ready(situation: Situation, problems: tuple[Problem, ...]) -> Condition:
     """Why pods are missing or not running: the API server's refusal first, then the pods' own trouble."""
     wanted = [s for s in situation.record.plan if s not in situation.finished]
@@ -95,6 +106,12 @@ def _pods_ready(situation: Situation, problems: tuple[Problem, ...]) -> Conditio
         message = f"{count}; {situation.counters.failed_pods} pods have failed, the next is made after a pause"
         return Condition(conditions.PODS_READY, holds=False, reason=BACKING_OFF, message=message)
     return Condition(conditions.PODS_READY, holds=False, reason=PODS_PENDING, message=count)
+
+
+def _etcd_not_ready(etcd: Pod | None) -> Condition:
+    why = etcd.trouble if etcd and etcd.trouble else ETCD_PENDING
+    message = f"the job's own etcd is not ready{': ' + etcd.message if etcd and etcd.message else ''}"
+    return Condition(conditions.PODS_READY, holds=False, reason=why, message=message)
 
 
 def _pods_over() -> Condition:

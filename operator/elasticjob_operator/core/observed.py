@@ -26,7 +26,10 @@ class Round:
 
 @dataclasses.dataclass(frozen=True)
 class Access:
-    """Which of the objects that give the pods their rights are there; ``slots`` are those that the Role names."""
+    """Which of the objects that the pods need are there; ``slots`` are those that the Role names.
+
+    ``place`` is the one where agents of torch's own backends meet (``core.places``).
+    """
 
     account: bool = False
     role: bool = False
@@ -34,6 +37,7 @@ class Access:
     slots: int = 0
     binding: bool = False
     network_policy: bool = False
+    place: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Observed:
     """One job and all its objects. ``access`` is ``None`` when it was not read this time.
 
     ``taken`` are slots and numbers of pods that carry the job's labels and are not its own, but an earlier job's, say.
+    ``etcd`` is the job's own, if it has one, ``run_over``: all pods have to start anew (``core.runs``).
     """
 
     job: Job
@@ -50,6 +55,8 @@ class Observed:
     access: Access | None = None
     taken: frozenset[tuple[int, int]] = frozenset()
     installation: Installation = STRICTEST
+    etcd: Pod | None = None
+    run_over: bool = False
 
     @functools.cached_property
     def used(self) -> frozenset[tuple[int, int]]:

@@ -2,15 +2,24 @@
 
 from collections.abc import Callable
 
+from elasticjob_operator.api.spec import Spec
 from elasticjob_operator.core.observed import Observed
 from elasticjob_rendezvous.round.record import Record
 
 
-def target(observed: Observed, record: Record, *, wanted: int, most: int) -> frozenset[int]:
+def kept(wish: Spec) -> frozenset[int]:
+    """Slots that are given up last, whatever becomes of their pods: without a host nobody meets."""
+    return frozenset({0}) if wish.rendezvous.hosted else frozenset()
+
+
+def target(
+    observed: Observed, record: Record, *, wanted: int, most: int, kept: frozenset[int] = frozenset()
+) -> frozenset[int]:
     """The plan with *wanted* slots that changes the present one least. Depends on nothing but what is seen now."""
     surplus = len(record.plan) - wanted
     if surplus > 0:
-        return record.plan - frozenset(sorted(record.plan, key=_worth(observed, record))[:surplus])
+        worth = _worth(observed, record)
+        return record.plan - frozenset(sorted(record.plan, key=lambda s: (s in kept, worth(s)))[:surplus])
     free = [slot for slot in range(most) if slot not in record.plan]
     return record.plan | frozenset(free[:-surplus] if surplus else ())
 
@@ -30,7 +39,7 @@ def _arrived(observed: Observed, record: Record) -> frozenset[int]:
     return frozenset(s for s in record.plan if observed.holder_lives(s) and observed.lease(s).arrived == record.number)
 
 
-def first(observed: Observed, *, wanted: int) -> frozenset[int]:
+def first(observed: Observed, *, wanted: int, kept: frozenset[int] = frozenset()) -> frozenset[int]:
     """The plan of a job without a record: the slots that have living pods first, then the lowest."""
-    living = sorted(observed.live)[:wanted]
+    living = [*kept, *sorted(observed.live.keys() - kept)][:wanted]
     return frozenset([*living, *(slot for slot in range(wanted + len(living)) if slot not in living)][:wanted])

@@ -41,6 +41,10 @@ class Pod:
     """The cluster node that it is, or was, on."""
     trouble: str = ""
     message: str = ""
+    run: int = 0
+    """The run of the job's group that it was made for (``core.runs``)."""
+    spent: bool = False
+    """Whether that run is over: it is no node of the job any more, and however it ends counts for nothing."""
     trainer_ended: int | None = None
     """Since when the trainer has ended while another container keeps the pod; its phase here is the trainer's."""
 
@@ -50,17 +54,29 @@ class Pod:
         return self.phase in _ENDS
 
     @property
+    def stays(self) -> bool:
+        """Whether it runs, or is about to, for as long as nobody deletes it."""
+        return not (self.terminal or self.deleting)
+
+    @property
     def live(self) -> bool:
         """Whether it is worth waiting for."""
-        return not self.terminal and not self.deleting
+        return self.stays and not self.spent
 
 
 def parse(job: str, data: Mapping[str, Any]) -> Pod | None:
-    """The value of a pod object; ``None`` where its name is not one that the operator gives."""
+    """The value of a pod object; ``None`` where its name is not one that the operator gives to a node."""
+    place = names.pod_place(job, data["metadata"]["name"])
+    return _parsed(place, data) if place else None
+
+
+def etcd(job: str, data: Mapping[str, Any]) -> Pod | None:
+    """The value of the job's own etcd's pod; ``None`` for any other pod."""
+    return _parsed((-1, 0), data) if data["metadata"]["name"] == names.etcd(job) else None
+
+
+def _parsed(place: tuple[int, int], data: Mapping[str, Any]) -> Pod:
     meta, status = data["metadata"], data.get("status") or {}
-    place = names.pod_place(job, meta["name"])
-    if place is None:
-        return None
     conditions = {c.get("type"): c for c in status.get("conditions") or ()}
     ended, trainer_end = _ended(data)
     phase = status.get("phase") or "Pending"
@@ -77,6 +93,7 @@ def parse(job: str, data: Mapping[str, Any]) -> Pod | None:
         started=not kept and _runs(data),
         created=meta.get("creationTimestamp") or "",
         template=(meta.get("annotations") or {}).get(names.TEMPLATE_ANNOTATION, ""),
+        run=_number((meta.get("annotations") or {}).get(names.RUN_ANNOTATION, "")),
         disrupted="DisruptionTarget" in conditions or status.get("reason") in _DISRUPTED,
         exit_code=ended.get("exitCode"),
         reason=_why(ended),
@@ -92,6 +109,10 @@ def _trainer_name(containers: list[Mapping[str, Any]]) -> str | None:
     ours = (c for c in containers if any(e.get("name") == names.SLOT_ENV for e in c.get("env") or ()))
     found = next(ours, containers[trainer(containers)])
     return found.get("name")
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() else 0
 
 
 def trainer(containers: list[Mapping[str, Any]]) -> int:

@@ -6,7 +6,7 @@ Pods that have ended are kept as far as they tell something: a finished job's, a
 import itertools
 from collections.abc import Iterator
 
-from elasticjob_operator.core import building
+from elasticjob_operator.core import building, runs
 from elasticjob_operator.core.actions import Action, Create, DeletePod
 from elasticjob_operator.core.pods import Pod
 from elasticjob_operator.core.situation import Situation
@@ -26,6 +26,7 @@ def actions(situation: Situation, *, resized: int | None) -> Iterator[Action]:
 
     *resized* is when the plan last changed.
     """
+    yield from _spent(situation)
     yield from _surplus(situation, resized)
     yield from _old(situation)
     wait = backoff(situation)
@@ -34,7 +35,7 @@ def actions(situation: Situation, *, resized: int | None) -> Iterator[Action]:
         yield from _duplicates(living)
         if living:
             yield from _outdated(situation, living[0])
-        elif not wait and slot not in situation.finished:
+        elif not wait and slot not in situation.finished and runs.may_start(situation, slot):
             yield Create("Pod", _next_pod(situation, slot))
 
 
@@ -68,8 +69,16 @@ def _next_pod(situation: Situation, slot: int) -> dict[str, object]:
     return building.pod(situation.observed.job, situation.spec, slot, number)
 
 
+def _spent(situation: Situation) -> Iterator[Action]:
+    for pod in situation.observed.pods:
+        if pod.spent and pod.stays:
+            yield DeletePod(pod.name, pod.uid, "all nodes start anew")
+
+
 def _surplus(situation: Situation, resized: int | None) -> Iterator[Action]:
-    late = resized is None or situation.since(resized) >= LEAVING_SECONDS
+    """Pods outside of the plan. Agents that are told so end by themselves."""
+    told = situation.spec.rendezvous.told
+    late = not told or resized is None or situation.since(resized) >= LEAVING_SECONDS
     for pod in situation.observed.pods:
         if pod.slot not in situation.record.plan and not pod.deleting and (late or pod.terminal or not pod.started):
             yield DeletePod(pod.name, pod.uid, f"node {pod.slot} is not wanted any more")
@@ -81,7 +90,7 @@ def _old(situation: Situation) -> Iterator[Action]:
     ended = [p for p in situation.observed.pods if p.terminal and not p.deleting and p.slot in situation.record.plan]
     failed = sorted((p for p in ended if p.phase == "Failed"), key=lambda p: (p.created, p.name))
     for place, pod in enumerate(failed, FAILED_KEPT - len(failed)):
-        if place < 0 and (pod.uid in counted or pod.disrupted):
+        if place < 0 and (pod.uid in counted or pod.disrupted or pod.spent):
             yield DeletePod(pod.name, pod.uid, "a later pod failed too")
         elif overstayed(situation, pod):
             yield DeletePod(pod.name, pod.uid, "its trainer has ended, and its other containers have not")

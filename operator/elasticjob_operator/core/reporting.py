@@ -20,7 +20,7 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
     return dataclasses.replace(
         old,
         observed_generation=situation.observed.job.generation,
-        selector=names.selector(situation.observed.job.name),
+        selector=f"{names.selector(situation.observed.job.name)},{names.SLOT_LABEL}",
         nodes=len(record.member_slots & record.plan) if record.running else 0,
         wanted=situation.wanted,
         planned=len(record.plan),
@@ -33,6 +33,7 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         failed_rounds=counters.failed_rounds,
         failed_pods=counters.failed_pods,
         disruptions=counters.disruptions,
+        restarts=old.restarts + situation.observed.run_over,
         counted=counters.counted,
         last_failure=counters.last_failure,
         refilled=counters.refilled,

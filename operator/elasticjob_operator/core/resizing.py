@@ -36,7 +36,8 @@ def stage(situation: Situation) -> Stage:
         return Stage.STEADY if record.plan <= record.member_slots else Stage.NEWCOMERS
     if not leaving and _cool_down(situation) > 0:
         return Stage.COOL_DOWN
-    return Stage.REFORM if situation.spec.checkpoint_grace == 0 or _answered(situation) else Stage.CHECKPOINT
+    asks = situation.spec.rendezvous.told and situation.spec.checkpoint_grace > 0
+    return Stage.CHECKPOINT if asks and not _answered(situation) else Stage.REFORM
 
 
 def step(situation: Situation) -> Step | None:

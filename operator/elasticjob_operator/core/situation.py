@@ -40,7 +40,9 @@ class Situation:
     @functools.cached_property
     def target(self) -> frozenset[int]:
         """The plan that the wanted size asks for."""
-        return plans.target(self.observed, self.record, wanted=self.wanted, most=self.spec.max_nodes)
+        return plans.target(
+            self.observed, self.record, wanted=self.wanted, most=self.spec.max_nodes, kept=plans.kept(self.spec)
+        )
 
     @functools.cached_property
     def finished(self) -> frozenset[int]:

@@ -21,6 +21,8 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
     yield from _template(situation)
     yield from _round(situation, new)
     yield from _pods(situation)
+    if new.restarts != situation.status.restarts:
+        yield Event("GroupRestarted", "this group can't go on; all its pods start anew", warning=True)
     yield from _resize(situation.status, new)
     yield from problem(situation.status, *problems[:1])
     yield from _suspension(situation.status, new)

@@ -35,6 +35,7 @@ _PATHS = {
     "ElasticJob": (f"/apis/{names.API_VERSION}", names.PLURAL),
     "Pod": ("/api/v1", "pods"),
     "ConfigMap": ("/api/v1", "configmaps"),
+    "Service": ("/api/v1", "services"),
     "ServiceAccount": ("/api/v1", "serviceaccounts"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
     "Role": (f"{RBAC}", "roles"),

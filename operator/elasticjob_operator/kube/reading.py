@@ -11,13 +11,18 @@ from typing import Any
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names
 from elasticjob_operator.api.installation import STRICTEST, Installation
-from elasticjob_operator.core import children, observed, pods
+from elasticjob_operator.api.rendezvous import Rendezvous
+from elasticjob_operator.core import children, observed, places, pods
 from elasticjob_operator.kube.client import Client
 from elasticjob_operator.kube.queue import Key
 from elasticjob_rendezvous.round import lease, record
 
 ACCESS_SECONDS = 300
 """How long the pods' rights are taken to be there once they have been seen."""
+
+
+PLACES = ("Service", "ConfigMap")
+"""Kinds of the object where agents of torch's own backends meet."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +53,8 @@ class Reader:
         selector = names.selector(job.name)
         leases = [item for item in await self._client.list("Lease", job.namespace, selector) if jobs.owns(job, item)]
         found_pods = await self._client.list("Pod", job.namespace, selector)
-        parsed = [pods.parse(job.name, item) for item in found_pods if jobs.owns(job, item)]
+        own = [item for item in found_pods if jobs.owns(job, item)]
+        parsed = [pods.parse(job.name, item) for item in own]
         others = [names.pod_place(job.name, i["metadata"]["name"]) for i in found_pods if not jobs.owns(job, i)]
         seen = observed.Observed(
             job=job,
@@ -58,6 +64,7 @@ class Reader:
             access=await self._access(job),
             taken=frozenset(place for place in others if place),
             installation=self._installation,
+            etcd=next(filter(None, (pods.etcd(job.name, item) for item in own)), None),
         )
         return Reading(seen, found)
 
@@ -65,13 +72,21 @@ class Reader:
         """Read this job's access objects again the next time."""
         self._access_until.pop((job.uid, job.generation), None)
 
+    def _kinds(self, job: jobs.Job, wish: Rendezvous) -> dict[str, str]:
+        """Kinds and names of the objects that the job's pods need: one of a kind."""
+        name, place = names.worker(job.name), places.place(job, wish)
+        kinds = ["ServiceAccount", *(("Role", "RoleBinding") if wish.uses_api else ())]
+        kinds += ["NetworkPolicy"] if self._installation.network_policies else []
+        return {**dict.fromkeys(kinds, name), **({place["kind"]: place["metadata"]["name"]} if place else {})}
+
     async def _access(self, job: jobs.Job) -> observed.Access | None:
         now, known = asyncio.get_running_loop().time(), (job.uid, job.generation)
         if self._access_until.get(known, now) > now:
             return None
-        name, policies = names.worker(job.name), self._installation.network_policies
-        kinds = ("ServiceAccount", "Role", "RoleBinding", *(("NetworkPolicy",) if policies else ()))
-        found = await asyncio.gather(*(self._client.get(kind, job.namespace, name) for kind in kinds))
+        if isinstance(job.spec, str):
+            return None
+        kinds = self._kinds(job, job.spec.rendezvous)
+        found = await asyncio.gather(*(self._client.get(kind, job.namespace, name) for kind, name in kinds.items()))
         own = {kind: item for kind, item in zip(kinds, found, strict=True) if item and jobs.owns(job, item)}
         role = own.get("Role")
         access = observed.Access(
@@ -81,6 +96,7 @@ class Reader:
             slots=children.role_slots(role) if role else 0,
             binding="RoleBinding" in own,
             network_policy="NetworkPolicy" in own,
+            place=not own.keys().isdisjoint(PLACES),
         )
         if len(own) == len(kinds):
             valid = {key: until for key, until in self._access_until.items() if until > now}  # not those that are gone

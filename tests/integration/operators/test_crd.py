@@ -80,6 +80,27 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"failurePolicy": {"exitCodes": [{"codes": [256], "class": "Fatal"}]}},
         "spec.failurePolicy.exitCodes[0].codes[0] in body should be less than or equal to 255",
     ),
+    "a backend that is none": (
+        {"rendezvous": {"backend": "zeus"}},
+        'spec.rendezvous.backend: Unsupported value: "zeus"',
+    ),
+    "a static job of two sizes": (
+        {"rendezvous": {"backend": "static"}},
+        "spec.minNodes must equal spec.maxNodes, because the rendezvous backend static",
+    ),
+    "an etcd backend without an etcd": ({"rendezvous": {"backend": "etcd-v2"}}, "spec.rendezvous.etcd must have"),
+    "an etcd that is managed and elsewhere": (
+        {"rendezvous": {"backend": "etcd", "etcd": {"endpoint": "a:1", "managed": True}}},
+        "spec.rendezvous.etcd must have either an endpoint or managed",
+    ),
+    "an etcd for who needs none": ({"rendezvous": {"etcd": {"managed": True}}}, "and neither with others"),
+    "an etcd that is a URL": (
+        {"rendezvous": {"backend": "etcd", "etcd": {"endpoint": "http://a:1"}}},
+        "spec.rendezvous.etcd.endpoint in body should match",
+    ),
+    "two settings in one": ({"rendezvous": {"conf": {"a": "1,b=2"}}}, "spec.rendezvous.conf.a in body should match"),
+    "a setting without a name": ({"rendezvous": {"conf": {"A b": "1"}}}, "spec.rendezvous.conf must have names of"),
+    "a setting of the operator's": ({"rendezvous": {"conf": {"is_host": "1"}}}, "spec.rendezvous.conf must not have"),
     "negative patience": (
         {"resizePolicy": {"newcomerTimeoutSeconds": 0}},
         "spec.resizePolicy.newcomerTimeoutSeconds in body",
@@ -142,6 +163,7 @@ async def test_what_is_left_out_has_a_default(admin: clients.Client, namespace: 
         "failurePolicy": {"maxFailures": 10, "maxInfrastructureFailures": 100, "refillSteps": 100},
         "resizePolicy": {"checkpointGraceSeconds": 30, "newcomerTimeoutSeconds": 300, "cooldownSeconds": 0},
         "cleanPodPolicy": "Running",
+        "rendezvous": {"backend": "kubernetes"},
         "template": build.TEMPLATE,
     }
 
@@ -164,6 +186,30 @@ async def test_what_running_pods_rely_on_cannot_be_changed(
         await admin.replace("ElasticJob", {**made, "spec": {**made["spec"], **fields}})
 
     assert message in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"maxNodes": 5}, "spec.minNodes and spec.maxNodes can't be changed with this rendezvous backend"),
+        ({"rendezvous": {"backend": "kubernetes"}}, "spec.rendezvous can't be changed"),
+    ],
+)
+async def test_what_torchs_own_backends_cannot_be_told_is_refused(
+    fields: dict[str, Any], message: str, admin: clients.Client, namespace: str
+) -> None:
+    made = await strictly(admin, manifest(namespace, rendezvous={"backend": "c10d"}))
+
+    with pytest.raises(errors.RefusedError) as refused:
+        await admin.replace("ElasticJob", {**made, "spec": {**made["spec"], **fields}})
+
+    assert message in refused.value.message
+
+
+async def test_a_job_that_a_service_is_named_after_begins_with_a_letter(admin: clients.Client, namespace: str) -> None:
+    with pytest.raises(errors.RefusedError, match=r"metadata\.name must begin with a letter"):
+        await strictly(admin, manifest(namespace, "1st", rendezvous={"backend": "c10d"}))
+    await strictly(admin, manifest(namespace, "1st"))
 
 
 async def test_the_whole_pod_template_is_kept(admin: clients.Client, namespace: str) -> None:
