@@ -91,9 +91,11 @@ def create(parameters: RendezvousParameters) -> RendezvousHandler:
             kubeconfig=parameters.get("kubeconfig", ""), context=parameters.get("context", ""), namespace=namespace
         )
     # Else torch takes the host's name, which in a pod nobody can look up.
-    parameters.local_addr = identity.address(
-        parameters.local_addr or os.environ.get(settings.POD_IP_ENV) or "", api.host
-    )
+    try:
+        given = parameters.local_addr or os.environ.get(settings.POD_IP_ENV) or ""
+        parameters.local_addr = identity.address(given, api.host)
+    except OSError as error:
+        raise RendezvousConnectionError(f"the way to {api.host} is not known: {error}") from error
     # With one store for agents and workers torch loses every job that grows (docs/backends.md); who wants it says so.
     os.environ.setdefault(_SHARE, "1")
     texts = [Texts(api, f"{name}-dynamic", patience=patience) for _ in range(2)]  # each with what it has read itself

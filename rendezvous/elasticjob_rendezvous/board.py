@@ -9,7 +9,7 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
-from elasticjob_rendezvous import kube, mirror
+from elasticjob_rendezvous import events, kube, mirror
 from elasticjob_rendezvous.round import lease, record
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ class View:
     record: record.Record | None = None
     body: kube.Object | None = None
     problem: str = ""
+    other_run: str = ""
+    """Where the record is that of another run under the same name: its id."""
+    over: bool = False
+    """Whether that run is closed."""
 
 
 class Board:
@@ -51,6 +55,11 @@ class Board:
     def synced(self) -> bool:
         """Whether the API was reached at least once."""
         return self._mirror.synced
+
+    @property
+    def trouble(self) -> kube.KubeError | None:
+        """What keeps the record from being read at present."""
+        return self._mirror.trouble
 
     @property
     def view(self) -> View:
@@ -113,13 +122,14 @@ class Board:
         try:
             found = self._parse(body)
         except record.RecordError as error:
-            logger.error("ConfigMap %s: %s", self.name, error)  # noqa: TRY400 - the message tells all
+            events.refused("record", f"ConfigMap {self.name}: {error}")
             return View(body=body, problem=str(error))
         if found.job != self._job:
-            return View(body=body, problem=f"ConfigMap {self.name} belongs to another job: {found.job!r}")
+            problem = f"ConfigMap {self.name} belongs to another job: {found.job!r}"
+            return View(body=body, problem=problem, other_run=found.job, over=found.phase is record.Phase.CLOSED)
         if found.number < self.highest:
             problem = f"ConfigMap {self.name} went back to round {found.number} after {self.highest}"
-            logger.error("%s", problem)
+            events.refused("record", problem)
             return View(body=body, problem=problem)
         self.highest = found.number
         return View(record=found, body=body)

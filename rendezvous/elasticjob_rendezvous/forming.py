@@ -11,15 +11,20 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousTimeoutError
+from torch.distributed.elastic.rendezvous import (
+    RendezvousClosedError,
+    RendezvousGracefulExitError,
+    RendezvousStateError,
+)
 
-from elasticjob_rendezvous import kube, meeting, mirror, stores
+from elasticjob_rendezvous import kube, meeting, patience, seating, stores
 from elasticjob_rendezvous.round import agent
 from elasticjob_rendezvous.round.record import Member
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from elasticjob_rendezvous import board
     from elasticjob_rendezvous.round.record import Record
     from elasticjob_rendezvous.session import Session
 
@@ -34,11 +39,12 @@ READ_AGAIN = 10.0
 LOOK_AGAIN = 2.0
 """Seconds between two looks at a slot's Lease that another process holds."""
 
-REFUSED_PATIENCE = 30.0
-"""Standalone: seconds that rights may be missing. RBAC rules take a moment to be in force."""
 
-SAY_AGAIN = 60.0
-"""Seconds after which the log repeats what still keeps this process from going on."""
+FIRST_WRITE = 0.3
+"""Standalone: seconds over which the first writes of nodes that start at once are spread, as torch spreads its own."""
+
+LONGEST_TURN = 2.0
+"""Standalone: seconds that the last of many waits for the others to write."""
 
 
 class Forming:
@@ -52,23 +58,21 @@ class Forming:
         self._arrived_at = self._began
         self._enough_since: float | None = None
         self._read_at = self._looked_at = self._began
-        self._refused_since: float | None = None
-        self._said: tuple[str, float] = ("", 0.0)
-        self._pause = mirror.FIRST_PAUSE
-        self._problem = ""
+        self._patience = patience.Patience(session)
+        self._seating = seating.Seating(session)
 
     def run(self) -> meeting.Attempt:
         """The check-in that succeeded: my place in the round that was formed, and connections to its store."""
         while True:
             self._session.changed.clear()
-            self._check_deadline()
+            self._patience.check(self._where)
             try:
                 formed = self._step()
-                self._refused_since, self._pause = None, mirror.FIRST_PAUSE
+                self._patience.made()
             except kube.UnreachableError as error:
-                self._rest(error, error.retry_after)
+                self._patience.rest(error, error.retry_after)
             except kube.KubeError as error:
-                self._endure(error)
+                self._patience.endure(error)
             else:
                 if formed is not None:
                     self._session.look(wanted=False)
@@ -76,25 +80,53 @@ class Forming:
 
     def _step(self) -> meeting.Attempt | None:
         session = self._session
-        if not self._seated() or session.seat is None:
+        if not self._seating.chosen() or session.seat is None:
             session.changed.wait(TICK)
             return None
         self._keep_fresh()
         view = session.board.view
+        if self._taken(view):
+            self._patience.report(
+                f"{view.problem}. Give each run a name of its own (--rdzv-endpoint), or wait for its end"
+            )
+            session.look(wanted=True)
+            session.changed.wait(TICK)
+            return None
         action = agent.decide(self._situation(view.record))
         if isinstance(action, agent.Wait):
-            self._report(view.problem)
+            self._patience.report(view.problem)
             session.look(wanted=action.look or session.config.planned is False)
             session.changed.wait(TICK)
         elif isinstance(action, agent.Arrive):
             self._arrive(action)
         elif isinstance(action, agent.Write):
-            session.write(view, action)
+            time.sleep(self._turn(view.record))
+            if session.board.view is view:
+                session.write(view, action)
         elif isinstance(action, agent.CheckIn):
             return self._check_in(action.record)
         else:
             self._leave(action)
         return None
+
+    def _taken(self, view: board.View) -> bool:
+        """Standalone: whether another run uses this name. Its remains are no hindrance: that it is over can be seen."""
+        session = self._session
+        return bool(view.other_run) and not session.config.planned and not view.over and session.another_run_lives()
+
+    def _turn(self, record: Record | None) -> float:
+        """Standalone: seconds to leave to others what all may do at once: the first to arrive in slot order does it.
+
+        With an operator only the first slots look at the Leases at all (``round/agent.py``).
+        """
+        session = self._session
+        if session.config.planned:
+            return 0.0
+        if record is None:
+            return random.uniform(0, FIRST_WRITE)  # noqa: S311 - jitter, no secret
+        here = agent.arrived(session.me, record, session.leases() or {})
+        before = sum(1 for slot in here if session.seat and slot < session.seat.slot)
+        return min(before * meeting.STAGGER, LONGEST_TURN)
 
     # What is known
 
@@ -127,28 +159,9 @@ class Forming:
             self._read_at = now + random.uniform(0, READ_AGAIN / 2)  # noqa: S311 - jitter, no secret
             session.board.refresh()
         seat = session.seat
-        if seat and not seat.held and (seat.sighting() is None or now - self._looked_at > LOOK_AGAIN):
+        if seat and not seat.held and (self._seating.unknown or now - self._looked_at > LOOK_AGAIN):
             self._looked_at = now
             seat.read()
-
-    def _seated(self) -> bool:
-        """Whether a slot is chosen. Standalone without a number of one's own: the lowest that is free."""
-        session = self._session
-        if session.config.slot is not None or (session.seat and (session.seat.held or self._still_free())):
-            return True
-        session.look(wanted=True)
-        leases = session.leases()
-        if leases is None:
-            return False
-        taken = {slot for slot, seen in leases.items() if not seen.dead and seen.lease.pod != session.pod}
-        slot = next(slot for slot in range(len(taken) + 1) if slot not in taken)
-        session.sit(slot)
-        return True
-
-    def _still_free(self) -> bool:
-        seat = self._session.seat
-        seen = seat.sighting() if seat else None
-        return seen is None or seen.dead or seen.lease.pod == self._session.pod
 
     # What is done
 
@@ -156,6 +169,8 @@ class Forming:
         session = self._session
         if session.seat is None:
             raise AssertionError("arrives without a slot")
+        if action.take:
+            self._seating.refuse_twin()
         if self.server is None:
             self.server = stores.bind(session.address)
         store = stores.joined(session.address, self.server.port)
@@ -177,7 +192,10 @@ class Forming:
             return
         logger.log(logging.ERROR if action.code else logging.INFO, "%s ends: %s", session.label(), action.message)
         session.release()
-        raise SystemExit(action.code)
+        if action.code == 0:  # torch's agent dies of its own GracefulExitError with 1, up to 2.15 (pytorch#194710)
+            raise SystemExit(0) from RendezvousGracefulExitError(action.message)
+        lost = session.seat is not None and session.seat.lost
+        raise (RendezvousStateError if lost else RendezvousClosedError)(action.message)
 
     # The check-in
 
@@ -237,11 +255,6 @@ class Forming:
 
     # Patience
 
-    def _check_deadline(self) -> None:
-        limit = self._session.timers.join_timeout
-        if limit and time.monotonic() - self._began > limit:
-            raise RendezvousTimeoutError(f"no round of enough nodes within {limit:g} s: {self._where()}")
-
     def _where(self) -> str:
         session, view = self._session, self._session.board.view
         if view.record is None:
@@ -250,25 +263,3 @@ class Forming:
         here = sorted(agent.arrived(session.me, view.record, leases))
         least = agent.least(session.me, view.record)
         return f"at least {least} are needed, round {view.record.number} is {view.record.phase.value}, arrived: {here}"
-
-    def _report(self, problem: str) -> None:
-        if problem != self._problem and self._session.board.synced:
-            self._problem = problem
-            if problem:
-                logger.warning("%s waits: %s", self._session.label(), problem)
-
-    def _rest(self, error: kube.KubeError, wish: float = 0.0) -> None:
-        text, now = str(error), time.monotonic()
-        if text != self._said[0] or now - self._said[1] >= SAY_AGAIN:
-            self._said = text, now
-            logger.warning("%s can't go on yet: %s", self._session.label(), text)
-        time.sleep(max(wish, self._pause * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter, no secret
-        self._pause = min(self._pause * 2, mirror.LONGEST_PAUSE)
-
-    def _endure(self, error: kube.KubeError) -> None:
-        """Refused. With an operator never the end: a moment of the cluster's must not cost all nodes of a job."""
-        now = time.monotonic()
-        self._refused_since = self._refused_since or now
-        if not self._session.config.planned and now - self._refused_since > REFUSED_PATIENCE:
-            raise RendezvousConnectionError(str(error)) from error
-        self._rest(error, 1.0)

@@ -13,6 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from torch.distributed.elastic.events.api import NodeState
 from torch.distributed.elastic.rendezvous import (
     RendezvousConnectionError,
     RendezvousHandler,
@@ -20,7 +21,7 @@ from torch.distributed.elastic.rendezvous import (
     RendezvousStoreInfo,
 )
 
-from elasticjob_rendezvous import failures, forming, keeping, kube, meeting, pulse, settings, stores
+from elasticjob_rendezvous import events, failures, forming, keeping, kube, meeting, pulse, settings, stores
 from elasticjob_rendezvous.round.record import Phase, Reason
 from elasticjob_rendezvous.session import Round, Session
 
@@ -46,15 +47,19 @@ def create(parameters: RendezvousParameters) -> KubernetesRendezvousHandler:
         lines.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(name)s: %(message)s"))
         logger.addHandler(lines)
         logger.setLevel(logging.INFO)
-    config = settings.parse(
-        endpoint=parameters.endpoint,
-        run_id=parameters.run_id,
-        low=parameters.min_nodes,
-        high=parameters.max_nodes,
-        local_addr=parameters.local_addr,
-        conf=parameters.config,
-        env=os.environ,
-    )
+    try:
+        config = settings.parse(
+            endpoint=parameters.endpoint,
+            run_id=parameters.run_id,
+            low=parameters.min_nodes,
+            high=parameters.max_nodes,
+            local_addr=parameters.local_addr,
+            conf=parameters.config,
+            env=os.environ,
+        )
+    except ValueError:
+        events.failed(parameters.run_id, "create")
+        raise
     return KubernetesRendezvousHandler(config)
 
 
@@ -97,17 +102,26 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             return 0
         if session.round is None or not session.over():
             return 0
-        self._called = session.round.number
+        if self._called != session.round.number:
+            self._called = session.round.number
+            events.tell(session, "num_nodes_waiting", f"round {self._called} is over, its workers stop")
         return 1
 
     def next_rendezvous(self) -> RendezvousInfo:
-        session = self._started()
+        try:
+            session = self._started()
+        except RendezvousConnectionError:
+            events.failed(self._config.run_id, "next_rendezvous")
+            raise
         session.signals.listen()
         try:
             self._come_back(session)
+            events.tell(session, "next_rendezvous", "attempts to join the next round")
             former = forming.Forming(session, None)
             return self._begin(session, former.run(), former.server)
-        except BaseException:  # SystemExit and torch's SignalException too: whatever ends it, the others must know
+        except BaseException as error:  # SystemExit and torch's SignalException too: the others must know
+            if isinstance(error, Exception):
+                events.failed(self._config.run_id, "next_rendezvous")
             session.leave()
             raise
 
@@ -130,7 +144,12 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         if self._session is None:
             config = self._config
             try:
-                api = kube.Kube(kubeconfig=config.kubeconfig, context=config.context, namespace=config.namespace)
+                api = kube.Kube(
+                    kubeconfig=config.kubeconfig,
+                    context=config.context,
+                    namespace=config.namespace,
+                    timeout=config.timers.heartbeat_timeout,
+                )
                 self._session = Session(config, api, api_url=api.host)
             except (kube.KubeError, ValueError) as error:
                 raise RendezvousConnectionError(str(error)) from error
@@ -206,6 +225,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         session.round = Round(place, agent_store, signs, began=time.monotonic())
         address, _ = stores.split(place.record.store)
         logger.info("%s is rank %d of %d in round %d", session.label(), place.rank, place.size, place.number)
+        events.tell(session, "next_rendezvous", f"joined round {place.number} of {place.size} nodes")
         return RendezvousInfo(agent_store, place.rank, place.size, RendezvousStoreInfo(address, place.port))
 
     # The end
@@ -219,6 +239,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         last = self._keeper.untold() if self._keeper else {}
         if session.insist(lambda: seat.write(finished=number, **last), "record its finish"):
             logger.info("%s has finished round %d", session.label(), number)
+            events.tell(session, "shutdown", f"finished round {number}", NodeState.SUCCEEDED)
         session.round.finished = True
         session.round.pulse.await_end()
 

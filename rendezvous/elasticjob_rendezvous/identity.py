@@ -40,13 +40,18 @@ def _from_token() -> str:
 
 
 def address(given: str, api: str) -> str:
-    """The address to advertise: as *given*, or this machine's on the way to the API server. No packet is sent."""
+    """The address to advertise: as *given*, or this machine's on the way to the API server. No packet is sent to it.
+
+    Raises:
+        ValueError: there is no API server's address to go by.
+        OSError: its name does not resolve, or no network leads to it, for now.
+    """
     if given:
         return given
-    host = urlsplit(api).hostname or ""
-    with contextlib.suppress(OSError):
-        family, kind, protocol, _, target = socket.getaddrinfo(host, 443, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.connect(target)
-            return str(probe.getsockname()[0])
-    raise ValueError("no address to advertise: give one with --local-addr or --rdzv-conf address=IP")
+    host = urlsplit(api).hostname
+    if not host:
+        raise ValueError("no address to advertise: give one with --local-addr or --rdzv-conf address=IP")
+    family, kind, protocol, _, target = socket.getaddrinfo(host, 443, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(target)
+        return str(probe.getsockname()[0])

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from elasticjob_rendezvous import kube, mirror
+from elasticjob_rendezvous import kube, links, mirror, stores
 from elasticjob_rendezvous.round import agent, changing
 from elasticjob_rendezvous.round.record import Phase, Reason
 
@@ -30,6 +30,10 @@ TURN = 0.2
 
 STEADY = 60.0
 """A round that lasted so many seconds has made progress, whether or not its training script reports any."""
+
+READ_AGAIN = 10.0
+"""Seconds after which rank 0 reads the record itself, for its watch may have gone quiet. The others hear from it of a
+later round: so one request a job is enough."""
 
 LONGEST_DELAY = 60.0
 """Seconds between two rounds at most, when one after the other comes to nothing."""
@@ -51,6 +55,11 @@ class Keeper:
         self._hasty = 0
         """Rounds in a row that this process opened on suspicion and that had not lasted."""
         self._joined_at = 0.0
+        self._restless = 0
+        """Rounds in a row that this process opened for newcomers and that had not lasted."""
+        self._dead: set[str] = set()
+        """Newcomers that were gone before they were let in, by nonce."""
+        self._read_at = 0.0
 
     def start(self) -> Keeper:
         threading.Thread(target=self._run, name="elasticjob-keeper", daemon=True).start()
@@ -143,6 +152,9 @@ class Keeper:
         view = session.board.view
         if view.record is not None and current.pulse.heard > view.record.number:
             view = session.board.refresh()  # others know more than my watch has told
+        elif current.place.rank == 0 and self._is_time_to_read():
+            view = session.board.refresh()
+            session.relist()
         record = view.record
         if record is None or record.number != current.number or record.phase is Phase.CLOSED:
             self._due.clear()
@@ -151,7 +163,14 @@ class Keeper:
         elif record.phase is Phase.SEALED and current.pulse.silent and self._is_due("accuse", current, self._haste()):
             self.accuse(current)
         elif not session.config.planned and current.place.rank == 0:
-            self._take_in(view, record)
+            self._take_in(current, view, record)
+
+    def _is_time_to_read(self) -> bool:
+        now = time.monotonic()
+        due, self._read_at = now >= self._read_at > 0, self._read_at or now + READ_AGAIN
+        if due:
+            self._read_at = now + READ_AGAIN * random.uniform(0.8, 1.0)  # noqa: S311 - jitter, no secret
+        return due
 
     def _is_due(self, what: str, current: Round, wait: float = 0.0) -> bool:
         """Whether *what* has been wanted for as long as the members before me would need to do it."""
@@ -187,15 +206,25 @@ class Keeper:
             if ending is not None:
                 session.write(view, ending)
 
-    def _take_in(self, view: board.View, record: Record) -> None:
-        """Standalone, rank 0: opens a round for newcomers, once those that come together have come."""
-        session = self._session
+    def _take_in(self, current: Round, view: board.View, record: Record) -> None:
+        """Standalone, rank 0: opens a round for newcomers, once those that come together have come.
+
+        The less the last such rounds have lasted the longer it waits: a node that comes and goes must not keep all the
+        others from training. Who is gone already is not waited for.
+        """
+        session, now = self._session, time.monotonic()
         session.look(wanted=True)
-        leases = session.leases()
-        if leases is None or not agent.newcomers(record, leases, session.me):
+        leases = session.leases() or {}
+        here = [leases[slot].lease for slot in agent.newcomers(record, leases, session.me)]
+        if not any(new.nonce not in self._dead for new in here):
             self._joined_at = 0.0
             return
-        self._joined_at = self._joined_at or time.monotonic()
-        if time.monotonic() - self._joined_at >= session.timers.last_call_timeout / 2:
-            new = agent.opened(record, Reason.NODE_JOINED, planned=False)
-            session.write(view, agent.Write(new, f"opens round {new.number}: newcomers wait"))
+        self._joined_at = self._joined_at or now
+        wait = min(session.timers.last_call_timeout / 2 * 2.0**self._restless, LONGEST_DELAY)
+        if now - self._joined_at < wait:
+            return
+        self._dead |= {new.nonce for new in here if links.asked(stores.split(new.store)) is links.Peer.GONE}
+        if any(new.nonce not in self._dead for new in here):
+            opened = agent.opened(record, Reason.NODE_JOINED, planned=False)
+            if session.write(view, agent.Write(opened, f"opens round {opened.number}: newcomers wait")):
+                self._restless = self._restless + 1 if now - current.began < STEADY else 0

@@ -115,13 +115,18 @@ class Api(Protocol):
 class Kube:
     """The API server through the ``kubernetes`` client. Calls may come from any thread."""
 
-    def __init__(self, *, kubeconfig: str = "", context: str = "", namespace: str = "") -> None:
+    def __init__(
+        self, *, kubeconfig: str = "", context: str = "", namespace: str = "", timeout: float = REQUEST_TIMEOUT
+    ) -> None:
         """A client with the pod's ServiceAccount, or a kubeconfig where one is named or there is no ServiceAccount.
+
+        A request may take *timeout* seconds; a watch lasts.
 
         Raises:
             ForbiddenError: there is neither, or it can't be read.
         """
         self._configure: Callable[[], tuple[Any, str]] = lambda: _client(kubeconfig, context)
+        self._timeout = timeout
         self._lock = threading.Lock()
         self._client, default_namespace = self._configure()
         self.namespace = namespace or default_namespace
@@ -202,7 +207,7 @@ class Kube:
         name: str = "",
         body: Object | None = None,
         query: Selector | None = None,
-        read_timeout: float = REQUEST_TIMEOUT,
+        read_timeout: float = 0.0,
     ) -> Any:
         client = self._client
         auth = client.configuration.auth_settings().values()
@@ -217,7 +222,7 @@ class Kube:
                 **{setting["key"]: setting["value"] for setting in auth if setting["value"]},
             },
             body=body,
-            _request_timeout=(REQUEST_TIMEOUT, read_timeout),
+            _request_timeout=(self._timeout, read_timeout or self._timeout),
         ).response
 
     def _what(self, verb: str, kind: Kind) -> str:

@@ -47,6 +47,14 @@ def probe(address: tuple[str, int]) -> tuple[Peer, socket.socket | None]:
     return Peer.GONE, None
 
 
+def asked(address: tuple[str, int]) -> Peer:
+    """What a connection to *address* finds. It is not kept."""
+    peer, link = probe(address)
+    if link is not None:
+        link.close()
+    return peer
+
+
 class Links:
     """Connections to some peers, by rank. Making them never waits: who can't be reached must not hold up the others."""
 

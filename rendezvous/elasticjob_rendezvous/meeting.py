@@ -181,9 +181,7 @@ class Attempt(threading.Thread):
         root = stores.split(self._place.record.store)
         store = self._own
         if store is None:
-            peer, link = links.probe(root)
-            if link is not None:
-                link.close()
+            peer = links.asked(root)
             if peer is links.Peer.GONE:
                 self.problem = "rank 0's process is gone"
                 self.done.set()

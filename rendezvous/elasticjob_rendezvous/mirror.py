@@ -50,6 +50,8 @@ class Mirror:
         self._stopped = threading.Event()
         self.synced = False
         """Whether the objects were listed at least once."""
+        self.trouble: kube.KubeError | None = None
+        """What keeps it from knowing the objects, from the first failure until they are listed again."""
 
     def start(self) -> Mirror:
         threading.Thread(target=self._run, name=f"elasticjob-{self._kind.plural}", daemon=True).start()
@@ -77,6 +79,11 @@ class Mirror:
             self._put[name] = self._objects[name] = Seen(body, time.monotonic())
         self._changed()
 
+    def refresh(self) -> None:
+        """Lists the objects anew, for a watch may have gone quiet. What was deleted is left to the watch."""
+        for body in self._api.list(self._kind, self._selector)[0]:
+            self.put(body)
+
     def _run(self) -> None:
         pause = FIRST_PAUSE
         while not self._stopped.is_set():
@@ -87,10 +94,10 @@ class Mirror:
             except kube.GoneError:
                 logger.info("watch of %s: history lost, listing again", self._kind.plural)
             except kube.UnreachableError as error:
-                wish = error.retry_after
+                wish, self.trouble = error.retry_after, error
                 logger.warning("%s", error)
             except kube.KubeError as error:
-                wish = LONGEST_PAUSE
+                wish, self.trouble = LONGEST_PAUSE, error
                 logger.error("%s", error)  # noqa: TRY400 - the message tells all, a traceback nothing
             except Exception:  # a thread that dies silently would leave a blind agent
                 logger.exception("watch of %s failed", self._kind.plural)
@@ -124,7 +131,7 @@ class Mirror:
                 same = known is not None and _version(known.body) == _version(body)
                 found[name] = known if known is not None and same else Seen(body, now)
             newer = {name: seen for name, seen in self._put.items() if _version(seen.body) > version}
-            self._objects, self._told, self.synced = {**found, **newer}, version, True
+            self._objects, self._told, self.synced, self.trouble = {**found, **newer}, version, True, None
         self._changed()
 
     def _hear(self, event: str, body: kube.Object) -> None:

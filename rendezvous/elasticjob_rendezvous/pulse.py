@@ -120,10 +120,7 @@ class Pulse:
 
     def _ask_root(self) -> None:
         """The store did not answer: is its process gone, or only its network slow?"""
-        peer, link = links.probe(self._root)
-        if link is not None:
-            link.close()
-        if peer is links.Peer.GONE:
+        if links.asked(self._root) is links.Peer.GONE:
             self._report({0})
         else:
             self._miss([0])

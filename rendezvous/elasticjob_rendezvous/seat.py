@@ -19,6 +19,9 @@ from elasticjob_rendezvous.round.agent import Sighting
 if TYPE_CHECKING:
     from elasticjob_rendezvous.mirror import Seen
 
+MAX_LIMIT = 3600
+"""Seconds: the longest ``leaseDurationSeconds`` that is believed."""
+
 _TRIES = 3
 """A write whose version is outdated is repeated so often, as long as the Lease is still ours."""
 
@@ -46,20 +49,41 @@ def sighted(seen: Seen, *, default_limit: float) -> Sighting:
     if not 0 <= slot < slots.MAX_SLOTS or name != name_of(labels[lease.JOB_LABEL], slot):
         raise ValueError(f"the name of slot {slot}'s Lease is another")
     found = lease.parse(slot, spec.get("holderIdentity"), body["metadata"].get("annotations"))
-    limit = spec.get("leaseDurationSeconds") or default_limit
-    return Sighting(found, still=time.monotonic() - seen.since, limit=float(limit))
+    limit = _seconds(spec.get("leaseDurationSeconds"), default_limit)
+    return Sighting(found, still=time.monotonic() - seen.since, limit=limit)
+
+
+def _seconds(duration: Any, default: float) -> float:
+    """The server lets any 32-bit number above 0 in; a holder that would be waited for longer than an hour is none."""
+    return float(duration) if isinstance(duration, int) and 0 < duration <= MAX_LIMIT else default
+
+
+def of_run(found: Sighting, job: str) -> Sighting:
+    """The Lease as the run *job* sees it: what an earlier run under the same name has left in it counts for nothing."""
+    if found.lease.job in ("", job):
+        return found
+    return dataclasses.replace(found, lease=lease.SlotLease(found.lease.slot))
 
 
 class Seat:
     """One process's hold on one slot."""
 
-    def __init__(self, api: kube.Api, *, job_name: str, slot: int, pod: str, nonce: str, limit: float) -> None:
+    def __init__(
+        self, api: kube.Api, *, job_name: str, job: str, slot: int, pod: str, nonce: str, limit: float
+    ) -> None:
         self.slot, self.name = slot, name_of(job_name, slot)
         self.lost = False
         """Whether the slot was ours and is no longer."""
         self.renewed = 0.0
         """When the last successful write was sent: until then the Lease was surely ours."""
-        self._api, self._job_name, self._pod, self._nonce, self._limit = api, job_name, pod, nonce, limit
+        self._api, self._job_name, self._job, self._pod, self._nonce, self._limit = (
+            api,
+            job_name,
+            job,
+            pod,
+            nonce,
+            limit,
+        )
         self._lock = threading.RLock()
         self._body: kube.Object | None = None
         self._since = 0.0
@@ -79,8 +103,8 @@ class Seat:
                 return None
             spec = self._body.get("spec") or {}
             found = lease.parse(self.slot, spec.get("holderIdentity"), self._body["metadata"].get("annotations"))
-            limit = float(spec.get("leaseDurationSeconds") or self._limit)
-            return Sighting(found, still=time.monotonic() - self._since, limit=limit)
+            limit = _seconds(spec.get("leaseDurationSeconds"), self._limit)
+            return of_run(Sighting(found, still=time.monotonic() - self._since, limit=limit), self._job)
 
     def read(self) -> Sighting | None:
         """The Lease as it is now."""
@@ -96,6 +120,7 @@ class Seat:
                 slot=self.slot,
                 pod=self._pod,
                 nonce=self._nonce,
+                job=self._job,
                 arrived=number,
                 store=store,
                 seen=max(number, seen.lease.seen if seen else 0),

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from elasticjob_rendezvous import board, identity, kube, mirror, seat, signals, stores, traindir
+from elasticjob_rendezvous import board, events, identity, kube, mirror, seat, signals, stores, traindir
 from elasticjob_rendezvous.round import agent, changing, lease
 from elasticjob_rendezvous.round.record import Member, Phase, Reason, Record
 
@@ -57,7 +57,7 @@ class Session:
         self.config, self.timers, self.api = config, config.timers, api
         self.nonce = identity.nonce()
         self.pod = identity.pod_uid(config.pod_uid)
-        self.address = identity.address(config.address, api_url)
+        self._api_url, self._address = api_url, config.address
         self.changed = threading.Event()
         """Set whenever something was learned that a decision may rest on."""
         self.leaving = threading.Event()
@@ -77,10 +77,11 @@ class Session:
         self.board = board.Board(
             api, job_name=config.name, job=config.run_id, nonce=self.nonce, changed=self.changed.set
         )
+        self._leave_until = 0.0
         self._leases: mirror.Mirror | None = None
         self._looking = threading.Lock()
-        self._odd: set[str] = set()
-        """Names of Leases that carry this job's label and are none of its slots'."""
+        self._odd: dict[str, str] = {}
+        """Leases that carry this job's label and are not, or not wholly, believed: in which version."""
         if config.slot is not None:
             self.sit(config.slot)
 
@@ -94,6 +95,22 @@ class Session:
         self.urgent.set()
 
     @property
+    def address(self) -> str:
+        """Where this process is reached.
+
+        Raises:
+            UnreachableError: that can't be found out yet.
+        """
+        try:
+            self._address = self._address or identity.address("", self._api_url)
+        except OSError as error:
+            raise kube.UnreachableError(
+                f"no address to advertise yet, for the way to {self._api_url} is not known: {error} (or give one with "
+                "--local-addr or --rdzv-conf address=IP)"
+            ) from error
+        return self._address
+
+    @property
     def limit(self) -> float:
         """How long my Lease may stand still while I live."""
         return self.timers.fence + self.timers.stop
@@ -101,7 +118,13 @@ class Session:
     def sit(self, slot: int) -> None:
         """Chooses a slot, to be taken."""
         self.seat = seat.Seat(
-            self.api, job_name=self.config.name, slot=slot, pod=self.pod, nonce=self.nonce, limit=self.limit
+            self.api,
+            job_name=self.config.name,
+            job=self.config.run_id,
+            slot=slot,
+            pod=self.pod,
+            nonce=self.nonce,
+            limit=self.limit,
         )
 
     @property
@@ -140,32 +163,55 @@ class Session:
                 self._leases.stop()
                 self._leases = None
 
+    def relist(self) -> None:
+        """While somebody looks: the Leases as they are now."""
+        watched = self._leases
+        if watched is not None and watched.synced:
+            watched.refresh()
+
     def leases(self) -> dict[int, agent.Sighting] | None:
         """All Leases, while somebody looks."""
         watched = self._leases  # once: another thread may end the look
         return self._sighted(list(watched.objects.values())) if watched is not None and watched.synced else None
+
+    def trouble(self) -> kube.KubeError | None:
+        """What the watches meet with at present."""
+        watched = self._leases
+        return self.board.trouble or (watched.trouble if watched else None)
 
     def list_leases(self) -> dict[int, agent.Sighting]:
         """All Leases, asked for now."""
         items, _ = self.api.list(kube.LEASE, seat.selector(self.config.name))
         return self._sighted([mirror.Seen(body, time.monotonic()) for body in items])
 
-    def _sighted(self, objects: list[mirror.Seen]) -> dict[int, agent.Sighting]:
-        found = {}
-        for seen in objects:
-            try:
-                sighting = seat.sighted(seen, default_limit=self.limit)
-            except (LookupError, ValueError, TypeError) as error:
-                self._wonder(str(seen.body["metadata"].get("name")), error)
-            else:
-                found[sighting.lease.slot] = sighting
-        return found
+    def another_run_lives(self) -> bool:
+        """Whether a slot's Lease is held by a process of another run under the same name, as far as I can tell."""
+        watched = self._leases
+        if watched is None or not watched.synced:
+            return True
+        found = [self._read(seen) for seen in watched.objects.values()]
+        return any(s is not None and not s.dead and s.lease.job not in ("", self.config.run_id) for s in found)
 
-    def _wonder(self, name: str, error: Exception) -> None:
-        """Told once a Lease: all agents look several times a second."""
-        if name not in self._odd:
-            self._odd.add(name)
-            logger.warning("a Lease that is none of ours: %s: %s", name, error)
+    def _sighted(self, objects: list[mirror.Seen]) -> dict[int, agent.Sighting]:
+        found = [self._read(seen) for seen in objects]
+        return {s.lease.slot: seat.of_run(s, self.config.run_id) for s in found if s is not None}
+
+    def _read(self, seen: mirror.Seen) -> agent.Sighting | None:
+        try:
+            sighting = seat.sighted(seen, default_limit=self.limit)
+        except (LookupError, ValueError, TypeError) as error:
+            self._wonder(seen, f"a Lease that is none of ours: {error}")
+            return None
+        if sighting.lease.refused:
+            self._wonder(seen, f"a part of a Lease: {', '.join(sighting.lease.refused)}")
+        return sighting
+
+    def _wonder(self, seen: mirror.Seen, why: str) -> None:
+        """Told once a version of a Lease: all agents look several times a second."""
+        name = str(seen.body["metadata"].get("name"))
+        if self._odd.get(name) != seen.version:
+            self._odd[name] = seen.version
+            events.refused("lease", f"{name}: {why}")
 
     # The round with workers
 
@@ -173,6 +219,8 @@ class Session:
         """Whether the workers of the present round must stop. Answers from memory."""
         if self.round is None:
             return False
+        if self.board.view.other_run and not self.config.planned:
+            return True
         record = self.board.view.record
         gone_on = record is not None and agent.over(record, self.me, self.round.number)
         return gone_on or self.fenced() or bool(self.seat and self.seat.lost)
@@ -199,8 +247,11 @@ class Session:
 
         Only for a process without workers: while they run, the slot is theirs.
         """
-        self.announce()
-        self.release()
+        pause = mirror.FIRST_PAUSE
+        self._leave_until = self._leave_until or time.monotonic() + self.timers.close_timeout
+        while not (self.announce() and self.release()) and time.monotonic() < self._leave_until:
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+            pause = min(pause * 2, mirror.LONGEST_PAUSE)
 
     def end(self) -> None:
         """The process ends: its part in the job, and its threads."""
@@ -210,23 +261,25 @@ class Session:
         stores.join_threads(self.threads)
         self.threads.clear()
 
-    def announce(self) -> None:
-        """Lets the job go on without this process, whose workers may still use their grace."""
+    def announce(self) -> bool:
+        """Lets the job go on without this process, whose workers may still use their grace. False if it may yet."""
         if self.seat is None or not self.seat.held or self.seat.lost or (self.round and self.round.finished):
-            return
-        try:
-            self._tell()
-        except kube.KubeError as error:
-            logger.warning("%s leaves without being able to tell: %s", self.label(), error)
+            return True
+        return self._tried(self._tell, "tell that it leaves")
 
-    def release(self) -> None:
-        """Frees the slot. A finish stays recorded in it."""
+    def release(self) -> bool:
+        """Frees the slot. A finish stays recorded in it. False if that may yet come about."""
         if self.seat is None or (self.round and self.round.finished):
-            return
+            return True
+        return self._tried(self.seat.release, "release its slot")
+
+    def _tried(self, part: Callable[[], None], what: str) -> bool:
         try:
-            self.seat.release()
+            part()
         except kube.KubeError as error:
-            logger.warning("%s can't release its slot: %s", self.label(), error)
+            logger.warning("%s can't %s: %s", self.label(), what, error)
+            return not isinstance(error, kube.UnreachableError)
+        return True
 
     def _tell(self) -> None:
         for _ in range(LEAVE_TRIES):

@@ -50,6 +50,10 @@ class Timers:
     """Between one candidate for sealing and the next: several times what a seal takes."""
     last_call_timeout: float = 5.0
     """Standalone: how long a round that could start waits for more."""
+    close_timeout: float = 30.0
+    """How long an agent that ends goes on trying to free its slot while the API is out of reach. Torch's default."""
+    heartbeat_timeout: float = 5.0
+    """For one request, a Lease's renewal among them: one that needs longer has failed. Torch's default."""
     join_timeout: float = 0.0
     """How long to wait for a round; 0 is for ever. An operator has deadlines of its own, hence 0 there, else 600."""
 
@@ -127,7 +131,10 @@ def parse_endpoint(endpoint: str) -> tuple[str, str]:
     """
     namespace, slash, name = endpoint.rpartition("/")
     if not _NAME.fullmatch(name) or (slash and not _NAME.fullmatch(namespace)):
-        raise ValueError(f"--rdzv-endpoint {endpoint!r}: wanted is [NAMESPACE/]NAME, the job's name in Kubernetes")
+        raise ValueError(
+            f"--rdzv-endpoint {endpoint!r}: wanted is [NAMESPACE/]NAME, the job's name in Kubernetes "
+            "(without an endpoint the --rdzv-id is that name)"
+        )
     return namespace, name
 
 
@@ -164,6 +171,9 @@ def _timers(known: Mapping[str, str], *, planned: bool) -> Timers:
         if not 0 <= values[key] < float("inf"):
             raise ValueError(f"--rdzv-conf {key}={known[key]}: wanted is a number of seconds from 0")
     timers = Timers(**values)
+    for name in ("close_timeout", "heartbeat_timeout"):
+        if getattr(timers, name) == 0:
+            raise ValueError(f"--rdzv-conf {name}=0: wanted is a number of seconds above 0")
     for small, large in (("beat_interval", "silence"), ("renew_interval", "fence")):
         if not 0 < getattr(timers, small) < getattr(timers, large):
             raise ValueError(f"--rdzv-conf: wanted is 0 < {small} < {large}")

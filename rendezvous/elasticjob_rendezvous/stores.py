@@ -79,13 +79,20 @@ def _tcp_store(address: str, port: int, *, is_master: bool, timeout: float = OPE
         is_master=is_master,
         timeout=dt.timedelta(seconds=timeout),
         wait_for_workers=False,
-        use_libuv=shared_with_workers(),
+        use_libuv=_libuv(),
     )
 
 
-def shared_with_workers() -> bool:
-    """Whether this process's workers can meet at an agent's store. Known once a server was bound."""
+def _libuv() -> bool:
     return os.environ.get("USE_LIBUV", "1") == "1"
+
+
+def shared_with_workers() -> bool:
+    """Whether this process's workers meet at an agent's store: they can, and torch's own switch does not forbid it.
+
+    Known once a server was bound.
+    """
+    return _libuv() and os.environ.get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "0") != "1"
 
 
 def port_for_workers(store: str) -> int:

@@ -56,6 +56,8 @@ class FakeApi:
         """Called before a request is served: may sleep, or raise :class:`Refused` or ``ConnectionError``."""
         self.disturb_reply: Callable[[Request], None] = lambda request: None
         """Called after a request was served and before it is answered: raising loses the reply."""
+        self.refusing: Callable[[int], object] = lambda code: None
+        """Called with the code of every answer that is not a success."""
         self.frozen: Callable[[Request], bool] = lambda request: False
         """Whether a watch brings nothing at present, though its connection stays open."""
         self._objects: dict[tuple[str, str, str], Object] = {}
@@ -209,6 +211,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.api.disturb_reply(request)
             self._answer(200, found)
         except Refused as refused:
+            self.api.refusing(refused.code)
             reason = {404: "NotFound"}.get(refused.code, "")
             status = {"kind": "Status", "code": refused.code, "message": refused.message, "reason": reason}
             self._answer(refused.code, status, refused.headers)

@@ -81,6 +81,10 @@ class Job:
         found = [seat.sighted(mirror.Seen(body, time.monotonic()), default_limit=1) for body in items]
         return {sighting.lease.slot: sighting for sighting in found}
 
+    def arrived(self) -> dict[int, int]:
+        """The round that the holder of each slot has arrived for."""
+        return {slot: seen.lease.arrived for slot, seen in self.leases().items() if not seen.lease.free}
+
     def free(self, slot: int) -> None:
         """Releases a slot whose pod is known to be dead, as the operator does."""
         body = self.api.get(kube.LEASE, seat.name_of(self.name, slot))

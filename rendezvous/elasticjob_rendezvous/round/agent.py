@@ -221,8 +221,12 @@ def _seal(at: Situation, record: Record) -> Action:
             changing.sealed(record, members, here[members[0].slot].store),
             f"seals round {record.number} with {len(members)} nodes",
         )
-    if record.suspects and _without_suspects(at, record) < least(at.me, record):
-        return Write(changing.amended(record, suspects=()), "forgives the suspects: too few without them")
+    back = {s.lease.nonce for s in at.leases.values() if s.lease.arrived == record.number} & record.suspects
+    if back and _without_suspects(at, record) < least(at.me, record):
+        return Write(
+            changing.amended(record, suspects=record.suspects - back),
+            f"forgives {', '.join(sorted(back))}: too few without",
+        )
     silent = _also_silent(at, record, awaited - here.keys())
     if silent:
         return Write(changing.amended(record, suspects=record.suspects | silent), f"does not wait for {sorted(silent)}")

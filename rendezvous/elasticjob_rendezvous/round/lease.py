@@ -14,6 +14,7 @@ from typing import Any
 from elasticjob_rendezvous.round import record
 
 PREFIX = "elasticjob.dev/"
+JOB = PREFIX + "job"
 ARRIVED = PREFIX + "arrived"
 STORE = PREFIX + "store"
 SEEN = PREFIX + "seen"
@@ -76,6 +77,8 @@ class SlotLease:
     checkpointed: str = ""
     progress: Progress | None = None
     failure: Failure | None = None
+    job: str = ""
+    """The holder's job, as in the record."""
     refused: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property
@@ -92,6 +95,7 @@ def holder(lease: SlotLease) -> str:
 def annotations(lease: SlotLease) -> dict[str, str]:
     """The annotations that say *lease*; what is absent has none."""
     texts = {
+        JOB: lease.job,
         ARRIVED: str(lease.arrived or ""),
         STORE: lease.store,
         SEEN: str(lease.seen or ""),
@@ -124,6 +128,7 @@ def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | Non
         slot=slot,
         pod=owner[1] if owner else "",
         nonce=owner[2] if owner else "",
+        job=read(JOB, str, ""),
         arrived=read(ARRIVED, _number, 0),
         store=read(STORE, _store, ""),
         seen=read(SEEN, _number, 0),

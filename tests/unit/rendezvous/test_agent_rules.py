@@ -170,10 +170,12 @@ def test_a_suspect_is_neither_awaited_nor_a_member_but_its_successor_is() -> Non
 
 def test_suspects_are_forgiven_rather_than_falling_below_min() -> None:
     record = changing.amended(ROUND_2, suspects={NONCES[2]})
-    action = agent.decide(at(record, held(0, 2), held(1, 2), held(2, 1), me=dataclasses.replace(ME, low=3)))
+    needed = dataclasses.replace(ME, low=3)
+    action = agent.decide(at(record, held(0, 2), held(1, 2), held(2, 2), me=needed))
     assert isinstance(action, Write)
     assert action.record.suspects == frozenset()
     assert action.record.phase is Phase.OPEN
+    assert agent.decide(at(record, held(0, 2), held(1, 2), held(2, 1), me=needed)) == Wait(look=True), "it is gone"
 
 
 def test_too_few_do_not_seal() -> None:

@@ -60,7 +60,7 @@ class Contested:
 
 
 def held(api: Any) -> seat.Seat:
-    mine = seat.Seat(api, job_name="a", slot=0, pod="pod", nonce=MINE, limit=10)
+    mine = seat.Seat(api, job_name="a", job="run", slot=0, pod="pod", nonce=MINE, limit=10)
     mine._keep(body("a-0", "0"))
     assert mine.held
     return mine

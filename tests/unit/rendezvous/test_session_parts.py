@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 
-from elasticjob_rendezvous import board, forming, keeping, kube, meeting, mirror, session, settings, traindir
+from elasticjob_rendezvous import board, forming, keeping, kube, meeting, mirror, patience, session, settings, traindir
 from elasticjob_rendezvous.round import changing, lease
 from elasticjob_rendezvous.round.record import Member, Record
 
@@ -239,7 +239,7 @@ def test_standalone_a_refusal_ends_after_a_while(
     monkeypatch.setattr(former, "_step", step)
     with pytest.raises(RendezvousConnectionError, match="forbidden"):
         former.run()
-    assert clock[0] - 1000 > forming.REFUSED_PATIENCE
+    assert clock[0] - 1000 > patience.REFUSED
 
 
 def test_members_accuse_one_after_the_other(
