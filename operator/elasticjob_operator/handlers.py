@@ -1,4 +1,4 @@
-"""kopf's part: four watches, each of which only puts jobs on the queue.
+"""kopf's part: the watches, each of which only puts jobs on the queue.
 
 kopf swallows what a handler raises and writes what it returns into the watched object, so the handlers catch everything
 and return nothing. It is told to write nothing at all: no events, no annotations, no finalizers, no peering.
@@ -37,7 +37,7 @@ def settings() -> kopf.OperatorSettings:
     return found
 
 
-def registry(notice: Notice) -> kopf.OperatorRegistry:
+def registry(notice: Notice, *, cluster_nodes: bool = False) -> kopf.OperatorRegistry:
     """The handlers: one a kind."""
     found = kopf.OperatorRegistry()
     kopf.on.login(registry=found)(_login)
@@ -45,6 +45,8 @@ def registry(notice: Notice) -> kopf.OperatorRegistry:
     kopf.on.event("", "v1", "pods", registry=found, id="pods")(_handler("Pod", notice))
     kopf.on.event("", "v1", "configmaps", registry=found, id="rounds")(_handler("ConfigMap", notice))
     kopf.on.event("coordination.k8s.io", "v1", "leases", registry=found, id="slots")(_handler("Lease", notice))
+    if cluster_nodes:
+        kopf.on.event("", "v1", "nodes", registry=found, id="cluster-nodes")(_handler("Node", notice))
     return found
 
 

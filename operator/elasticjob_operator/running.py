@@ -23,7 +23,7 @@ from elasticjob_operator.kube.pacing import Pace
 from elasticjob_operator.kube.queue import Queue
 from elasticjob_operator.kube.reading import Reader
 from elasticjob_operator.kube.reconciling import Reconciler, relist
-from elasticjob_operator.kube.watchdog import Watchdog, missing
+from elasticjob_operator.kube.watchdog import CLUSTER_NODES, WATCHES, Watchdog
 
 STOP_SECONDS = 3.0
 """For an orderly end; after it the process goes all the same, as kopf can hang on its streams."""
@@ -59,7 +59,8 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     queue = Queue()
     notice = Notice(queue)
     sees_election = not settings.watched or settings.namespace in settings.watched
-    watchdog = Watchdog(notice, elector if sees_election else None)
+    kinds = (*WATCHES, CLUSTER_NODES) if settings.watch_nodes else WATCHES
+    watchdog = Watchdog(notice, elector if sees_election else None, kinds)
     stop = asyncio.Event()
     _listen(stop)
     await _health(settings, watchdog, elector)
@@ -68,7 +69,7 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     reconciler = Reconciler(
         client,
         queue,
-        Reader(client, settings.installation),
+        Reader(client, settings.installation, notice.cluster_nodes),
         Applier(client, Pace(settings.pods_per_second)),
         instance=identity,
     )
@@ -76,7 +77,7 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     parts: dict[str, Coroutine[Any, Any, Any]] = {
         "the signal": _told(stop, started),
         "the watches": kopf.operator(
-            registry=handlers.registry(notice),
+            registry=handlers.registry(notice, cluster_nodes=settings.watch_nodes),
             settings=handlers.settings(),
             standalone=True,
             identity=cast("Any", identity),  # else kopf asks for the name of a user that the image does not have
@@ -144,7 +145,7 @@ async def _start(client: clients.Client, elector: Elector | None) -> None:
 async def _health(settings: Settings, watchdog: Watchdog, elector: Elector | None) -> None:
     def ready() -> str:
         waits = elector is not None and not elector.leads  # a stand-by is ready to take over
-        lost = () if waits else missing()
+        lost = () if waits else watchdog.missing()
         return watchdog.trouble() or (f"not watching {', '.join(lost)} yet" if lost else "")
 
     if settings.health_port:

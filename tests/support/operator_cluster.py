@@ -76,6 +76,9 @@ class Operator:
             "elasticjob_operator",
             "--health-port=0",
             f"--namespace={SYSTEM}",
+            "--network-policies=true",
+            "--disruption-budgets=true",
+            "--watch-cluster-nodes=false",  # that of the simulated pods is none that answers
             *self._flags,
         ]
         with self._log.open("ab") as log:

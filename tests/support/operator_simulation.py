@@ -46,6 +46,7 @@ class Simulation:
         self.processes: dict[str, Process] = {}
         self.paused: set[str] = set()
         self.start_pods = True
+        self.node = NODE
         self.finishing = False
         self.step = 0
 
@@ -110,7 +111,7 @@ class Simulation:
     # The kubelet
 
     async def _bind(self, name: str) -> None:
-        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": NODE}}
+        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": self.node}}
         where = clients.path("Pod", self.namespace, name, sub="binding")
         await self._client.request("POST", where, body=body)
 

@@ -21,6 +21,8 @@ class Installation:
     """Whether each job gets a NetworkPolicy: into its pods only from each other."""
     etcd_image: str = ETCD_IMAGE
     """What jobs that ask for an etcd of their own get."""
+    disruption_budgets: bool = False
+    """Whether each job gets a PodDisruptionBudget: evictions wait for a checkpoint."""
 
 
 STRICTEST = Installation()

@@ -36,6 +36,8 @@ class Settings:
     elect: bool
     """Whether another operator may be running: then one of them works, and the others wait."""
     log_level: str
+    watch_nodes: bool
+    """Whether cluster nodes are watched, which is a right beyond the namespaces of the jobs."""
     installation: Installation
     """What jobs may ask for, and what each is given."""
 
@@ -49,6 +51,8 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "health-port": ("8080", "port of /healthz and /readyz; 0 for none"),
     "leader-election": ("true", "true or false: whether several operators take turns"),
     "allowed-privileges": ("", f"what pod templates may ask for, of {', '.join(PRIVILEGES)} (default: none)"),
+    "watch-cluster-nodes": ("true", "true or false: whether to act on cluster nodes that fail or are drained"),
+    "disruption-budgets": ("false", "true or false: whether evictions of a job's pods wait for a checkpoint"),
     "network-policies": ("false", "true or false: whether each job's pods may be reached by each other alone"),
     "etcd-image": (
         ETCD_IMAGE,
@@ -82,8 +86,10 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
         health_port=read("health-port", _port, f"a port from 0 to {MAX_PORT}"),
         elect=read("leader-election", _truth, "true or false"),
         log_level=read("log-level", _level, "debug, info, warning or error"),
+        watch_nodes=read("watch-cluster-nodes", _truth, "true or false"),
         installation=Installation(
             privileges=read("allowed-privileges", _privileges, f"some of {', '.join(PRIVILEGES)}"),
+            disruption_budgets=read("disruption-budgets", _truth, "true or false"),
             network_policies=read("network-policies", _truth, "true or false"),
             etcd_image=given["etcd_image"],
         ),

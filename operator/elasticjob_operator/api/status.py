@@ -46,6 +46,15 @@ class Failure:
 
 
 @dataclasses.dataclass(frozen=True)
+class BadNode:
+    """A cluster node on which pods failed for no fault of their own: how often, and when last."""
+
+    name: str
+    failures: int = 0
+    time: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Spent:
     """The counters that have budgets; and in ``status.refilled``, what of them training has given back."""
 
@@ -88,6 +97,7 @@ class Status:
     disruptions: int = 0
     restarts: int = 0
     refilled: Spent = Spent()
+    bad_nodes: tuple[BadNode, ...] = ()
     resizes: int = 0
     last_resize: Resize | None = None
     last_failure: Failure | None = None
@@ -172,6 +182,9 @@ def dump(status: Status) -> dict[str, Any]:
     data["conditions"] = [conditions.dump(c) for c in status.conditions]
     data["countedPods"] = list(status.counted)
     data["lastResize"] = status.last_resize and _resize(status.last_resize)
+    data["badClusterNodes"] = [
+        {"name": bad.name, "failures": bad.failures, "time": times.dump(bad.time)} for bad in status.bad_nodes
+    ]
     data["refilled"] = _spent(status.refilled) if status.refilled != Spent() else None
     data["lastFailure"] = status.last_failure and _failure(status.last_failure)
     data["progress"] = status.progress and _progress(status.progress)
@@ -198,6 +211,7 @@ def parse(data: Mapping[str, Any] | None) -> Status:
         counted=tuple(str(uid) for uid in data.get("countedPods") or ()),
         last_resize=_part(data, "lastResize", _parse_resize),
         last_failure=_part(data, "lastFailure", _parse_failure),
+        bad_nodes=_part(data, "badClusterNodes", _parse_bad_nodes) or (),
         refilled=_part(data, "refilled", _parse_spent) or Spent(),
         progress=_part(data, "progress", _parse_progress),
         allocation=_part(data, "allocation", allocations.parse),
@@ -286,6 +300,10 @@ def _parse_failure(data: Mapping[str, Any]) -> Failure:
         round=int(data.get("round", 0)),
         details=str(data.get("details", "")),
     )
+
+
+def _parse_bad_nodes(data: Any) -> tuple[BadNode, ...]:
+    return tuple(BadNode(str(one["name"]), int(one["failures"]), times.parse(one["time"]) or 0) for one in data)
 
 
 _SPENT = {

@@ -12,7 +12,17 @@ from elasticjob_operator.api.status import Status
 from elasticjob_rendezvous.round.lease import SlotLease
 from elasticjob_rendezvous.round.record import Record
 
-Kind = Literal["ServiceAccount", "Role", "RoleBinding", "Lease", "ConfigMap", "Service", "NetworkPolicy", "Pod"]
+Kind = Literal[
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "Lease",
+    "ConfigMap",
+    "Service",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "Pod",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,11 +65,13 @@ class DropLease:
 
 @dataclasses.dataclass(frozen=True)
 class DeletePod:
-    """Delete this very pod, with its own grace period."""
+    """Delete this very pod, with its own grace period if it is not to be forced."""
 
     name: str
     uid: str
     why: str
+    force: bool = False
+    """At once, although nobody can say that it has ended."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,12 +7,12 @@ and what decides who the pod is. ``overridden`` names them, so that the user can
 import copy
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names, spec
-from elasticjob_operator.core import joining, pods
+from elasticjob_operator.core import joining, placing, pods
 
 STOP_SECONDS = 30
 """What torchrun takes at most to stop its workers (its own limit), on top of the time for a checkpoint."""
@@ -37,9 +37,10 @@ _NO_MESH = {"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled"}
 _OUR_PREFIXES = ("ELASTICJOB_", "TORCHELASTIC_")
 
 
-def digest(template: Mapping[str, Any]) -> str:
-    """What tells one template from another."""
-    return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:16]
+def digest(template: Mapping[str, Any], avoid: Sequence[str] = ()) -> str:
+    """What tells one template, with the cluster nodes that its pods avoid, from another."""
+    whole = [template, *avoid] if avoid else template
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def overridden(wish: spec.Spec) -> tuple[str, ...]:
@@ -49,8 +50,8 @@ def overridden(wish: spec.Spec) -> tuple[str, ...]:
     return tuple(sorted({e["name"] for e in env if _is_ours(e.get("name", ""))}))
 
 
-def pod(job: jobs.Job, wish: spec.Spec, slot: int, number: int) -> dict[str, Any]:
-    """The manifest of the *number*-th pod of a slot."""
+def pod(job: jobs.Job, wish: spec.Spec, slot: int, number: int, avoid: Sequence[str] = ()) -> dict[str, Any]:
+    """The manifest of the *number*-th pod of a slot, which keeps away from the cluster nodes in *avoid*."""
     template = copy.deepcopy(dict(wish.template))
     meta = template.get("metadata") or {}
     return {
@@ -60,10 +61,10 @@ def pod(job: jobs.Job, wish: spec.Spec, slot: int, number: int) -> dict[str, Any
             "name": names.pod(job.name, slot, number),
             "namespace": job.namespace,
             "labels": {**(meta.get("labels") or {}), **names.labels(job.name, slot)},
-            "annotations": {**_annotations(meta), **_own_annotations(job, wish)},
+            "annotations": {**_annotations(meta), **_own_annotations(job, wish, avoid)},
             "ownerReferences": [jobs.owner(job)],
         },
-        "spec": _spec(job, wish, template["spec"], slot),
+        "spec": _placed(_spec(job, wish, template["spec"], slot), avoid),
     }
 
 
@@ -74,9 +75,13 @@ def _annotations(meta: Mapping[str, Any]) -> dict[str, str]:
     return {**unsaid, **(meta.get("annotations") or {})}
 
 
-def _own_annotations(job: jobs.Job, wish: spec.Spec) -> dict[str, str]:
-    found = {names.TEMPLATE_ANNOTATION: digest(wish.template)}
+def _own_annotations(job: jobs.Job, wish: spec.Spec, avoid: Sequence[str]) -> dict[str, str]:
+    found = {names.TEMPLATE_ANNOTATION: digest(wish.template, avoid)}
     return found if wish.rendezvous.told else {**found, names.RUN_ANNOTATION: str(job.status.restarts)}
+
+
+def _placed(data: dict[str, Any], avoid: Sequence[str]) -> dict[str, Any]:
+    return {**data, "affinity": placing.ruled_out(data.get("affinity"), avoid)} if avoid else data
 
 
 def _spec(job: jobs.Job, wish: spec.Spec, data: dict[str, Any], slot: int) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names
 from elasticjob_operator.api.rendezvous import Backend, Rendezvous
 from elasticjob_operator.api.spec import Spec
-from elasticjob_operator.core import places, shielding
+from elasticjob_operator.core import leaving, places, shielding
 from elasticjob_operator.core.actions import Action, Create, DropLease, Replace
 from elasticjob_operator.core.observed import Access, Observed
+from elasticjob_operator.core.situation import Situation
 from elasticjob_rendezvous.round import record as records
 
 RBAC = "rbac.authorization.k8s.io"
@@ -62,6 +63,19 @@ def _access(job: jobs.Job, wish: Spec, access: Access, slots: int) -> Iterator[A
         yield Replace("Role", manifest)
     if not access.binding:
         yield Create("RoleBinding", _binding(job, wish))
+
+
+def budget(situation: Situation) -> Iterator[Action]:
+    """The PodDisruptionBudget, open to evictions or not. A job that is over holds nobody back."""
+    found, job = situation.observed.budget, situation.observed.job
+    if found is None:
+        return
+    least = 0 if leaving.cleared(situation) and any(leaving.restless(situation)) else shielding.HELD
+    manifest = shielding.disruption_budget(job, least=least, version=found.version)
+    if not found.version:
+        yield Create("PodDisruptionBudget", manifest)
+    elif found.least != least:
+        yield Replace("PodDisruptionBudget", manifest)
 
 
 def role(job: jobs.Job, wish: Rendezvous, slots: int) -> dict[str, Any]:

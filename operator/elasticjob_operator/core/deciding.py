@@ -10,11 +10,13 @@ from elasticjob_operator.api import conditions, status
 from elasticjob_operator.api.job import Job
 from elasticjob_operator.api.spec import Spec
 from elasticjob_operator.core import (
+    avoiding,
     children,
     cleaning,
     counting,
     deadlines,
     explaining,
+    forsaking,
     permitting,
     places,
     recreating,
@@ -64,6 +66,7 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         *children.missing(observed, spec, slots),
         *freed,
         *children.surplus(observed, slots),
+        *children.budget(situation),
         *([WriteRound(step.record, observed.round.version)] if step.record else ()),
         *places.etcd_actions(observed, spec.rendezvous, over=situation.record.phase is Phase.CLOSED),
         *pods[:PODS_A_LOOK],
@@ -116,6 +119,7 @@ def _wake(situation: Situation, step: Step, known: status.Status) -> float | Non
         ends.append(SOON)
     ends += [max(1, left) for left in replacing.overstays(situation)]
     ends += deadlines.left(situation)
+    ends += [max(1, left) for left in (*forsaking.left(situation), *avoiding.left(situation))]
     if situation.record.phase is Phase.CLOSED and not known.completion_time:
         ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(known.round_time)))
     if any(p.live and p.slot not in situation.record.plan for p in situation.observed.pods):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from elasticjob_operator.api.installation import STRICTEST, Installation
 from elasticjob_operator.api.job import Job
+from elasticjob_operator.core.cluster_nodes import ClusterNode
 from elasticjob_operator.core.pods import Pod
 from elasticjob_rendezvous.round.lease import Progress, SlotLease
 from elasticjob_rendezvous.round.record import Member, Record
@@ -41,11 +42,21 @@ class Access:
 
 
 @dataclasses.dataclass(frozen=True)
+class Budget:
+    """The job's PodDisruptionBudget. Missing: no ``version``."""
+
+    version: str = ""
+    least: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Observed:
     """One job and all its objects. ``access`` is ``None`` when it was not read this time.
 
-    ``taken`` are slots and numbers of pods that carry the job's labels and are not its own, but an earlier job's, say.
-    ``etcd`` is the job's own, if it has one, ``run_over``: all pods have to start anew (``core.runs``).
+    ``cluster_nodes`` are those that pods of the job are on, as the watch last told of them; ``budget`` is ``None`` when
+    it was not read. ``taken`` are slots and numbers of pods that carry the job's labels and are not its own, but an
+    earlier job's, say. ``etcd`` is the job's own, if it has one,
+    ``run_over``: all pods have to start anew (``core.runs``).
     """
 
     job: Job
@@ -57,6 +68,8 @@ class Observed:
     installation: Installation = STRICTEST
     etcd: Pod | None = None
     run_over: bool = False
+    cluster_nodes: Mapping[str, ClusterNode] = dataclasses.field(default_factory=dict)
+    budget: Budget | None = None
 
     @functools.cached_property
     def used(self) -> frozenset[tuple[int, int]]:

@@ -6,7 +6,7 @@ Pods that have ended are kept as far as they tell something: a finished job's, a
 import itertools
 from collections.abc import Iterator
 
-from elasticjob_operator.core import building, runs
+from elasticjob_operator.core import avoiding, building, forsaking, leaving, runs
 from elasticjob_operator.core.actions import Action, Create, DeletePod
 from elasticjob_operator.core.pods import Pod
 from elasticjob_operator.core.situation import Situation
@@ -26,17 +26,20 @@ def actions(situation: Situation, *, resized: int | None) -> Iterator[Action]:
 
     *resized* is when the plan last changed.
     """
+    yield from forsaking.given_up(situation)
+    yield from leaving.evacuated(situation)
     yield from _spent(situation)
     yield from _surplus(situation, resized)
     yield from _old(situation)
-    wait = backoff(situation)
+    wait, avoid = backoff(situation), avoiding.avoided(avoiding.remembered(situation))
+    fresh = building.digest(situation.spec.template, avoid)
     for slot in sorted(situation.record.plan):
         living = situation.observed.live.get(slot, ())
         yield from _duplicates(living)
         if living:
-            yield from _outdated(situation, living[0])
+            yield from _outdated(living[0], fresh)
         elif not wait and slot not in situation.finished and runs.may_start(situation, slot):
-            yield Create("Pod", _next_pod(situation, slot))
+            yield Create("Pod", _next_pod(situation, slot, avoid))
 
 
 def backoff(situation: Situation) -> int:
@@ -63,10 +66,10 @@ def overstayed(situation: Situation, pod: Pod) -> bool:
     return situation.since(pod.trainer_ended) >= LEAVING_SECONDS
 
 
-def _next_pod(situation: Situation, slot: int) -> dict[str, object]:
+def _next_pod(situation: Situation, slot: int, avoid: tuple[str, ...]) -> dict[str, object]:
     used = situation.observed.used
     number = next(n for n in itertools.count() if (slot, n) not in used)
-    return building.pod(situation.observed.job, situation.spec, slot, number)
+    return building.pod(situation.observed.job, situation.spec, slot, number, avoid)
 
 
 def _spent(situation: Situation) -> Iterator[Action]:
@@ -106,11 +109,11 @@ def _duplicates(living: tuple[Pod, ...]) -> Iterator[Action]:
         yield DeletePod(pod.name, pod.uid, f"{living[0].name} holds its place")
 
 
-def _outdated(situation: Situation, pod: Pod) -> Iterator[Action]:
-    """A pod that has never run does not keep a template that was corrected meanwhile.
+def _outdated(pod: Pod, fresh: str) -> Iterator[Action]:
+    """A pod that has never run does not keep a template, or places to avoid, that are others meanwhile.
 
     Only the digest of the template is compared, never the pod: what webhooks change in it is no reason to make it anew,
     and one that takes the digest away leaves nothing to compare.
     """
-    if not pod.started and pod.template not in ("", building.digest(situation.spec.template)):
+    if not pod.started and pod.template not in ("", fresh):
         yield DeletePod(pod.name, pod.uid, "the template has changed before it started")

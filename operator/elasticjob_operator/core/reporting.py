@@ -6,7 +6,7 @@ A moment is noted when the operator first sees what it belongs to, so a lost sta
 import dataclasses
 
 from elasticjob_operator.api import conditions, names, status
-from elasticjob_operator.core import closing
+from elasticjob_operator.core import avoiding, closing
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
 from elasticjob_rendezvous.round.record import Phase, Record
@@ -37,6 +37,7 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         counted=counters.counted,
         last_failure=counters.last_failure,
         refilled=counters.refilled,
+        bad_nodes=avoiding.remembered(situation),
         resizes=old.resizes + _changed_size(situation),
         last_resize=resize,
         progress=situation.observed.progress or old.progress,

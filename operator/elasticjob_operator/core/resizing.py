@@ -7,10 +7,10 @@ join by the same steps. Nothing here happens once a member has finished.
 
 import enum
 
-from elasticjob_operator.core.observed import Observed
+from elasticjob_operator.core import leaving, noticing
 from elasticjob_operator.core.situation import Situation, Step
 from elasticjob_rendezvous.round import changing
-from elasticjob_rendezvous.round.record import Notice, Phase, Reason, Record
+from elasticjob_rendezvous.round.record import Phase, Reason, Record
 
 
 class Stage(enum.Enum):
@@ -31,13 +31,13 @@ def stage(situation: Situation) -> Stage:
         return Stage.REFORM if record.phase is Phase.OPEN else Stage.STEADY
     if _announced(situation) != record.plan:
         return Stage.ANNOUNCE
-    leaving = record.member_slots - situation.target
-    if not leaving and not _newcomers_due(situation):
+    shrinks = bool(record.member_slots - situation.target)
+    if not shrinks and not _newcomers_due(situation):
         return Stage.STEADY if record.plan <= record.member_slots else Stage.NEWCOMERS
-    if not leaving and _cool_down(situation) > 0:
+    if not shrinks and _cool_down(situation) > 0:
         return Stage.COOL_DOWN
     asks = situation.spec.rendezvous.told and situation.spec.checkpoint_grace > 0
-    return Stage.CHECKPOINT if asks and not _answered(situation) else Stage.REFORM
+    return Stage.CHECKPOINT if asks and not (_asked(record) and noticing.answered(situation)) else Stage.REFORM
 
 
 def step(situation: Situation) -> Step | None:
@@ -49,21 +49,14 @@ def step(situation: Situation) -> Step | None:
         case Stage.ANNOUNCE:
             plan = _announced(situation)
             return Step(changing.amended(record, plan=plan, absent=record.absent | (plan - record.plan)))
-        case Stage.CHECKPOINT if record.notice is None:
-            return Step(changing.noticed(record, _notice(situation)))
+        case Stage.CHECKPOINT if not _asked(record):
+            return Step(changing.noticed(record, noticing.notice(situation)))
         case Stage.CHECKPOINT:
-            return Step(wake_after=max(1, _grace_left(situation)))
+            return Step(wake_after=max(1, noticing.left(situation)))
         case Stage.REFORM:
             return Step(_opened(situation))
         case at:
             return _wait(situation, at)
-
-
-def acknowledged(observed: Observed, record: Record) -> bool:
-    """Whether rank 0 has answered the notice with a checkpoint."""
-    first = record.members[0]
-    lease = observed.lease(first.slot)
-    return record.notice is not None and lease.nonce == first.nonce and lease.checkpointed == record.notice.id
 
 
 def _announced(situation: Situation) -> frozenset[int]:
@@ -92,13 +85,8 @@ def _cool_down(situation: Situation) -> int:
     return situation.spec.cooldown - situation.round_age
 
 
-def _grace_left(situation: Situation) -> int:
-    notice = situation.record.notice
-    return notice.grace_seconds - situation.since(situation.status.notice_time) if notice else 0
-
-
 def _wait(situation: Situation, at: Stage) -> Step | None:
-    if situation.record.notice is not None:
+    if situation.record.notice is not None and not any(leaving.restless(situation)):
         return Step(changing.noticed(situation.record, None))  # what it was for is over
     if at is Stage.COOL_DOWN:
         return Step(wake_after=_cool_down(situation))
@@ -106,14 +94,9 @@ def _wait(situation: Situation, at: Stage) -> Step | None:
     return Step(wake_after=left) if left > 0 else None
 
 
-def _answered(situation: Situation) -> bool:
-    record = situation.record
-    return record.notice is not None and (_grace_left(situation) <= 0 or acknowledged(situation.observed, record))
-
-
-def _notice(situation: Situation) -> Notice:
-    """Round and time make it another notice than any before: an old answer must not count for it."""
-    return Notice(f"{situation.record.number}.{situation.now}", situation.spec.checkpoint_grace)
+def _asked(record: Record) -> bool:
+    """Whether the round's notice is a resize's own: another purpose's may have been answered long ago."""
+    return record.notice is not None and noticing.purpose(record.notice) == ""
 
 
 def _opened(situation: Situation) -> Record:

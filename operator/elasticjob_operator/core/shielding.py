@@ -24,3 +24,26 @@ def network_policy(job: jobs.Job) -> dict[str, Any]:
         },
         "spec": {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": pods}]}]},
     }
+
+
+HELD = 1024
+"""``minAvailable`` of a budget that lets nobody go: as many as a job can have. A number rather than ``maxUnavailable``,
+for which Kubernetes would have to ask how many pods are wanted."""
+
+
+def disruption_budget(job: jobs.Job, *, least: int, version: str = "") -> dict[str, Any]:
+    """The job's PodDisruptionBudget: evictions wait until a checkpoint is there (``leaving``).
+
+    A pod that is not ready, and so takes no part in training, may always be evicted.
+    """
+    manifest = network_policy(job)
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {**manifest["metadata"], **({"resourceVersion": version} if version else {})},
+        "spec": {
+            "selector": manifest["spec"]["podSelector"],
+            "minAvailable": least,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }

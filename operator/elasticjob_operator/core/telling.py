@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from elasticjob_operator.api import conditions, status
-from elasticjob_operator.core import building, classing, describing
+from elasticjob_operator.core import building, classing, describing, forsaking, leaving, noticing
 from elasticjob_operator.core.actions import Event, Problem
 from elasticjob_operator.core.situation import Situation
 from elasticjob_rendezvous.round import slots
@@ -23,6 +23,7 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
     yield from _pods(situation)
     if new.restarts != situation.status.restarts:
         yield Event("GroupRestarted", "this group can't go on; all its pods start anew", warning=True)
+    yield from _cluster_nodes(situation, new)
     yield from _resize(situation.status, new)
     yield from problem(situation.status, *problems[:1])
     yield from _suspension(situation.status, new)
@@ -66,6 +67,21 @@ def _pods(situation: Situation) -> Iterator[Event]:
     for uid in situation.counters.lost:
         pod_lost = situation.observed.by_uid.get(uid)
         yield Event("PodLost", f"{pod_lost.name if pod_lost else f'the pod {uid}'} is lost", warning=True)
+
+
+def _cluster_nodes(situation: Situation, new: status.Status) -> Iterator[Event]:
+    for gone in forsaking.given_up(situation):
+        yield Event("PodGivenUp", f"{gone.name} is given up: {gone.why}", warning=True)
+    notice = situation.record.notice
+    if (
+        notice is None
+        or noticing.purpose(notice) != noticing.LEAVING
+        or new.notice_time == situation.status.notice_time
+    ):
+        return
+    found = {pod.node: situation.observed.cluster_nodes[pod.node] for pod in leaving.restless(situation)}
+    why = ", ".join(f"{name} ({node.leaving or 'cordoned'})" for name, node in sorted(found.items()))
+    yield Event("ClusterNodeLeaving", f"a checkpoint is asked for, because cluster nodes may go: {why}"[:1024])
 
 
 def _resize(old: status.Status, new: status.Status) -> Iterator[Event]:

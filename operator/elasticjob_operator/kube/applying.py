@@ -78,8 +78,8 @@ class Applier:
                 await self._release(job, action.lease)
             case actions.DropLease():
                 await self._drop(job, action.lease)
-            case actions.DeletePod(name=name, uid=uid):
-                await self._client.delete("Pod", job.namespace, name, uid=uid)
+            case actions.DeletePod(name=name, uid=uid, force=force):
+                await self._client.delete("Pod", job.namespace, name, uid=uid, force=force)
             case actions.DeleteJob(uid=uid):
                 await self._client.delete("ElasticJob", job.namespace, job.name, uid=uid)
         return None

@@ -41,6 +41,7 @@ _PATHS = {
     "Role": (f"{RBAC}", "roles"),
     "RoleBinding": (f"{RBAC}", "rolebindings"),
     "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
+    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "Event": ("/apis/events.k8s.io/v1", "events"),
 }
 
@@ -124,10 +125,17 @@ class Client:
         meta = manifest["metadata"]
         return await self.request("PUT", path(kind, meta["namespace"], meta["name"], sub=sub), body=manifest)
 
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str, version: str = "") -> None:
-        """Delete this very object, in this very version; one that is gone, or is another by now, is no error."""
+    async def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str, version: str = "", force: bool = False
+    ) -> None:
+        """Delete this very object, in this very version; one that is gone, or is another by now, is no error.
+
+        *force*: a pod without its grace period.
+        """
         preconditions = {"uid": uid, **({"resourceVersion": version} if version else {})}
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
+        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
+        if force:
+            body["gracePeriodSeconds"] = 0
         try:
             await self.request("DELETE", path(kind, namespace, name), body=body)
         except (errors.NotFoundError, errors.ConflictError):

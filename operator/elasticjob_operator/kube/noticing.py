@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from elasticjob_operator.api import names
+from elasticjob_operator.core import cluster_nodes
 from elasticjob_operator.kube.queue import Key, Queue
 from elasticjob_rendezvous.round import lease
 
@@ -27,11 +28,17 @@ class Notice:
         self._older: dict[str, tuple[Hashable, Hashable]] = {}
         self._jobs: dict[str, int] = {}
         self._heard: dict[str, float] = {}
+        self._places: dict[str, tuple[str, Key]] = {}
+        self.cluster_nodes: dict[str, cluster_nodes.ClusterNode] = {}
+        """As the watch last told of them."""
 
     def event(self, kind: str, event: Mapping[str, Any]) -> None:
         """Take in one event of a watch: its ``type`` and ``object``."""
         item = event["object"]
         self._heard[kind] = asyncio.get_running_loop().time()
+        if kind == "Node":
+            self._cluster_node(event["type"], item)
+            return
         key, uid = _key(kind, item), item["metadata"]["uid"]
         if key is None:
             return
@@ -39,10 +46,13 @@ class Notice:
             self._known.pop(uid, None)
             self._older.pop(uid, None)
             self._jobs.pop(uid, None)
+            self._places.pop(uid, None)
             self._queue.add(key)
             return
         if kind == "ElasticJob":
             self._jobs[uid] = item["metadata"].get("generation", 0)
+        if kind == "Pod" and (node := (item.get("spec") or {}).get("nodeName")):
+            self._places[uid] = (node, key)
         news, progress = _news(kind, item)
         before = self._known.get(uid) or self._older.pop(uid, None)
         self._known[uid] = (news, progress)
@@ -62,6 +72,17 @@ class Notice:
     def prune(self) -> None:
         """Forget objects of which nothing was heard since the last time: their deletion may never have been told."""
         self._known, self._older = {}, self._known
+        self._places = {uid: place for uid, place in self._places.items() if uid in self._older}
+
+    def _cluster_node(self, what: str, item: Mapping[str, Any]) -> None:
+        """What happens to a cluster node is news for the jobs that have pods on it."""
+        name = item["metadata"]["name"]
+        before = self.cluster_nodes.pop(name, None)
+        if what != "DELETED":
+            self.cluster_nodes[name] = cluster_nodes.parse(item)
+        if before != self.cluster_nodes.get(name):
+            for key in {key for node, key in self._places.values() if node == name}:
+                self._queue.add(key)
 
 
 def _key(kind: str, item: Mapping[str, Any]) -> Key | None:

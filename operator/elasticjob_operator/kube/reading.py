@@ -6,6 +6,7 @@ the objects which give the pods their rights are there; they are looked at again
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_operator.api import job as jobs
@@ -13,6 +14,7 @@ from elasticjob_operator.api import names
 from elasticjob_operator.api.installation import STRICTEST, Installation
 from elasticjob_operator.api.rendezvous import Rendezvous
 from elasticjob_operator.core import children, observed, places, pods
+from elasticjob_operator.core.cluster_nodes import ClusterNode
 from elasticjob_operator.kube.client import Client
 from elasticjob_operator.kube.queue import Key
 from elasticjob_rendezvous.round import lease, record
@@ -36,8 +38,12 @@ class Reading:
 class Reader:
     """Reads jobs. Remembers, for each job by UID and generation, until when its access objects need not be read."""
 
-    def __init__(self, client: Client, installation: Installation = STRICTEST) -> None:
+    def __init__(
+        self, client: Client, installation: Installation = STRICTEST, nodes: Mapping[str, ClusterNode] | None = None
+    ) -> None:
         self._client = client
+        self._nodes = nodes if nodes is not None else {}
+        self._open_budgets: set[str] = set()
         self._installation = installation
         self._access_until: dict[tuple[str, int], float] = {}
 
@@ -55,13 +61,18 @@ class Reader:
         found_pods = await self._client.list("Pod", job.namespace, selector)
         own = [item for item in found_pods if jobs.owns(job, item)]
         parsed = [pods.parse(job.name, item) for item in own]
+        nodes = {pod.node: self._nodes[pod.node] for pod in parsed if pod and pod.node in self._nodes}
+        access = await self._access(job)
+        look = access is not None or any(node.restless for node in nodes.values())
         others = [names.pod_place(job.name, i["metadata"]["name"]) for i in found_pods if not jobs.owns(job, i)]
         seen = observed.Observed(
             job=job,
             round=_round(job, round_),
             leases={slot: value for item in leases if (value := _lease(job, item)) for slot in (value.slot,)},
             pods=tuple(sorted((p for p in parsed if p), key=lambda p: (p.slot, p.number))),
-            access=await self._access(job),
+            access=access,
+            cluster_nodes=nodes,
+            budget=await self._budget(job) if look or job.uid in self._open_budgets else None,
             taken=frozenset(place for place in others if place),
             installation=self._installation,
             etcd=next(filter(None, (pods.etcd(job.name, item) for item in own)), None),
@@ -102,6 +113,16 @@ class Reader:
             valid = {key: until for key, until in self._access_until.items() if until > now}  # not those that are gone
             self._access_until = {**valid, known: now + ACCESS_SECONDS}
         return access
+
+    async def _budget(self, job: jobs.Job) -> observed.Budget | None:
+        if not self._installation.disruption_budgets:
+            return None
+        found = await self._client.get("PodDisruptionBudget", job.namespace, names.worker(job.name))
+        if found is None or not jobs.owns(job, found):
+            return observed.Budget()
+        budget = observed.Budget(found["metadata"]["resourceVersion"], found["spec"].get("minAvailable", 0))
+        (self._open_budgets.discard if budget.least else self._open_budgets.add)(job.uid)
+        return budget
 
 
 def _round(job: jobs.Job, item: dict[str, Any] | None) -> observed.Round:

@@ -11,6 +11,8 @@ from elasticjob_operator.kube import electing
 from elasticjob_operator.kube.noticing import Notice
 
 WATCHES = ("elasticjobs", "pods", "configmaps", "leases")
+CLUSTER_NODES = "nodes"
+"""Watched where the installation has the right to."""
 
 SILENCE_SECONDS = 180.0
 """So long the Lease watch may bring nothing: twice what kopf takes to notice a dead stream and to connect again."""
@@ -26,8 +28,9 @@ logger = logging.getLogger(__name__)
 class Watchdog:
     """Looks at the watches."""
 
-    def __init__(self, notice: Notice, elector: electing.Elector | None) -> None:
+    def __init__(self, notice: Notice, elector: electing.Elector | None, kinds: tuple[str, ...] = WATCHES) -> None:
         self._notice = notice
+        self._kinds = kinds
         self._elector = elector
         self._started: float | None = None
 
@@ -38,12 +41,16 @@ class Watchdog:
         age = asyncio.get_running_loop().time() - self._started
         if age < START_SECONDS:
             return ""
-        lost = missing()
+        lost = self.missing()
         if lost:
             return f"not watching {', '.join(lost)}"
         if self._elector is not None and min(self._notice.quiet("Lease"), age) > SILENCE_SECONDS:
             return f"the watch of Leases has brought nothing for {SILENCE_SECONDS:.0f} s"
         return ""
+
+    def missing(self) -> tuple[str, ...]:
+        """Kinds that no task of kopf's watches."""
+        return missing(self._kinds)
 
     async def watch(self) -> None:
         """Returns when the watches are dead."""
@@ -53,7 +60,7 @@ class Watchdog:
         logger.critical("blind: %s", self.trouble())
 
 
-def missing() -> tuple[str, ...]:
+def missing(kinds: tuple[str, ...] = WATCHES) -> tuple[str, ...]:
     """Kinds that no task of kopf's watches. It names them ``watcher for <plural>.<version>.<group>@<namespace>``."""
     tasks = {task.get_name() for task in asyncio.all_tasks()}
-    return tuple(kind for kind in WATCHES if not any(name.startswith(f"watcher for {kind}.") for name in tasks))
+    return tuple(kind for kind in kinds if not any(name.startswith(f"watcher for {kind}.") for name in tasks))

@@ -42,7 +42,7 @@ def operator(control_plane: LocalCluster, tmp_path: pathlib.Path) -> Iterator[op
     access = operator_cluster.kubeconfig_of(
         control_plane, tmp_path / "kubeconfig", account="elasticjob", namespace=operator_cluster.SYSTEM
     )
-    process = operator_cluster.Operator(access, tmp_path / "operator.log", "--network-policies=true")
+    process = operator_cluster.Operator(access, tmp_path / "operator.log")
     yield process
     if process.running:
         assert process.stop() == 0, process.text

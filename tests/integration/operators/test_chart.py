@@ -41,7 +41,10 @@ def test_one_cluster_role_or_a_role_in_each_watched_namespace() -> None:
     somewhere = rendered("--set", "operator.watchNamespaces={a,b}")
 
     assert {"ClusterRole", "ClusterRoleBinding"} <= {item["kind"] for item in everywhere}
-    assert not {"ClusterRole", "ClusterRoleBinding"} & {item["kind"] for item in somewhere}
+    (role,) = [item for item in somewhere if item["kind"] == "ClusterRole"]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]
+    nowhere = rendered("--set", "operator.watchNamespaces={a,b}", "--set", "operator.watchClusterNodes=false")
+    assert not {"ClusterRole", "ClusterRoleBinding"} & {item["kind"] for item in nowhere}
     places = [item["metadata"]["namespace"] for item in somewhere if item["kind"] == "Role"]
     assert places == ["a", "b", SYSTEM]
 
