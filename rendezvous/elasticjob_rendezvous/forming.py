@@ -143,6 +143,7 @@ class Forming:
             held=bool(seat and seat.held),
             left=session.left,
             why=session.why,
+            fenced=session.fenced(),
             silent=session.silent(),
             leases=leases,
             waited=now - self._arrived_at,
@@ -218,7 +219,7 @@ class Forming:
         """Waits for *go*, for as long as rank 0 may need to judge who does not come; then judges rank 0."""
         patience = self._session.timers.check_in * (1 if place.rank == 0 else 2)
         until = time.monotonic() + patience
-        while not self._gone_by(place):
+        while not self._gone_by(place) and not self._session.fenced():
             if attempt.done.wait(meeting.POLL):
                 if attempt.store is not None:
                     return attempt

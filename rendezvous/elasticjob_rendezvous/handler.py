@@ -262,8 +262,10 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         while current.place.rank == 0 and not self._ended(session, current):
             time.sleep(POLL)
         while not session.over() and not (session.seat and session.seat.lost):
-            record = session.board.view.record
-            known = record is not None and record.phase is not Phase.SEALED
+            view = session.board.view
+            known = view.record is not None and view.record.phase is not Phase.SEALED
+            if not self._config.planned and session.board.synced and view.body is None:
+                return  # the ConfigMap is gone, and nobody makes it anew for a job whose work is done
             if known and (self._config.planned or current.place.rank or self.is_closed()):
                 return
             time.sleep(POLL)

@@ -13,8 +13,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_rendezvous import kube, links, mirror, stores
-from elasticjob_rendezvous.round import agent, changing
-from elasticjob_rendezvous.round.record import Phase, Reason
+from elasticjob_rendezvous.round import agent
+from elasticjob_rendezvous.round.record import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,15 +196,16 @@ class Keeper:
     def _finish(self, current: Round, view: board.View, record: Record) -> None:
         """My workers have ended well: the round is finishing, and standalone the last one closes."""
         session = self._session
-        if record.phase is Phase.SEALED:
-            if self._is_due("finishing", current, 0.5 if current.place.rank else 0):
-                number = record.number
-                session.write(view, agent.Write(changing.finishing(record), f"round {number} is finishing"))
-        elif not session.config.planned and self._is_due("close", current, 1.0 if current.place.rank else 0):
-            self._due["close"] = time.monotonic() + 1.0
-            ending = agent.ending(session.me, record, session.list_leases())
-            if ending is not None:
-                session.write(view, ending)
+        what, wait = ("finishing", 0.5) if record.phase is Phase.SEALED else ("close", 1.0)
+        if (what == "close" and session.config.planned) or not self._is_due(
+            what, current, wait * bool(current.place.rank)
+        ):
+            return
+        self._due[what] = time.monotonic() + 1.0
+        leases = session.list_leases() if what == "close" else {}
+        write = agent.after_finish(session.me, record, leases)
+        if write is not None:
+            session.write(view, write)
 
     def _take_in(self, current: Round, view: board.View, record: Record) -> None:
         """Standalone, rank 0: opens a round for newcomers, once those that come together have come.
@@ -225,6 +226,6 @@ class Keeper:
             return
         self._dead |= {new.nonce for new in here if links.asked(stores.split(new.store)) is links.Peer.GONE}
         if any(new.nonce not in self._dead for new in here):
-            opened = agent.opened(record, Reason.NODE_JOINED, planned=False)
+            opened = agent.taken_in(record)
             if session.write(view, agent.Write(opened, f"opens round {opened.number}: newcomers wait")):
                 self._restless = self._restless + 1 if now - current.began < STEADY else 0

@@ -14,8 +14,8 @@ import time
 from typing import TYPE_CHECKING
 
 from elasticjob_rendezvous import board, events, identity, kube, mirror, seat, signals, stores, traindir
-from elasticjob_rendezvous.round import agent, changing, lease
-from elasticjob_rendezvous.round.record import Member, Phase, Reason, Record
+from elasticjob_rendezvous.round import agent, lease
+from elasticjob_rendezvous.round.record import Member, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,21 +284,12 @@ class Session:
     def _tell(self) -> None:
         for _ in range(LEAVE_TRIES):
             view = self.board.view
-            new = self._without_me(view.record) if view.record else None
-            if new is None or self.board.write(view, new):
+            new = agent.without(self.me, view.record) if view.record else None
+            if new is None:
                 return
-
-    def _without_me(self, record: Record) -> Record | None:
-        """The record that goes on without this process; None where it already does."""
-        me = self.me
-        if record.phase is Phase.SEALED and Member(me.slot, me.nonce) in record.members:
-            logger.info("%s leaves round %d", self.label(), record.number)
-            gone = {me.slot} & record.plan
-            return agent.opened(record, Reason.AGENT_LEFT, planned=me.planned, suspects={me.nonce}, absent=gone)
-        if record.phase is Phase.OPEN and me.nonce not in record.suspects:
-            gone = {me.slot} & record.plan
-            return changing.amended(record, absent=record.absent | gone, suspects=record.suspects | {me.nonce})
-        return None
+            if self.board.write(view, new):
+                logger.info("%s leaves round %d", self.label(), new.sealed)
+                return
 
     def label(self) -> str:
         """How log lines name this process."""

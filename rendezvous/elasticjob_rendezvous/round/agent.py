@@ -75,6 +75,8 @@ class Situation:
     left: int = 0
     """The round that I left by my own doing: my workers failed, or I could not reach the API."""
     why: Reason = Reason.WORKERS_FAILED
+    fenced: bool = False
+    """Whether I have been without the API for so long that my slot may soon be another's."""
     leases: Mapping[int, Sighting] | None = None
     """Every Lease of the job; None while nobody has looked."""
     waited: float = 0.0
@@ -158,10 +160,10 @@ def _holding(at: Situation, record: Record, own: SlotLease) -> Action:  # noqa: 
     left = record.running and at.left == number
     if record.phase is Phase.SEALED and left:
         return Write(opened(record, at.why, planned=me.planned), f"opens round {number + 1}: {at.why.value}")
-    if left:
-        return Wait() if me.planned else Leave(1, "workers failed while others had finished")
+    if left and not me.planned:
+        return Leave(1, "workers failed while others had finished")
     if record.phase is Phase.SEALED and member and own.arrived == number:
-        return CheckIn(record)
+        return Wait() if at.fenced else CheckIn(record)
     if own.arrived != _target(record):
         return Arrive(_target(record))
     if record.phase is Phase.OPEN:
@@ -230,13 +232,26 @@ def _seal(at: Situation, record: Record) -> Action:
     silent = _also_silent(at, record, awaited - here.keys())
     if silent:
         return Write(changing.amended(record, suspects=record.suspects | silent), f"does not wait for {sorted(silent)}")
-    gone = {slot for slot in awaited - here.keys() if at.leases[slot].dead and not at.leases[slot].lease.free}
+    gone = _given_up(record, awaited - here.keys(), at.leases)
     if at.me.planned and gone:
         return Write(
             changing.amended(record, absent=record.absent | gone),
             f"does not wait for {sorted(gone)}: Lease stood still",
         )
     return Wait(look=True)
+
+
+def _given_up(record: Record, missing: Collection[int], leases: Mapping[int, Sighting]) -> set[int]:
+    """Slots that are not worth waiting for: their holder is dead, or nobody has taken them for as long as that takes.
+
+    The latter not at a start: then the operator may wait for its pods for as long as it is told to.
+    """
+    starts = record.reason in (Reason.STARTED, Reason.RESUMED)
+    return {
+        slot
+        for slot in missing
+        if slot in leases and leases[slot].still > leases[slot].limit and not (starts and leases[slot].lease.free)
+    }
 
 
 def _also_silent(at: Situation, record: Record, missing: Collection[int]) -> set[str]:
@@ -310,10 +325,8 @@ def _called(at: Situation, here: Mapping[int, SlotLease]) -> bool:
 def _without_suspects(at: Situation, record: Record) -> int:
     """How many the round could have if no suspect came back in."""
     leases = at.leases or {}
-    if not at.me.planned:
-        return len(arrived(at.me, record, leases))
-    wanted = record.plan - record.absent
-    return sum(1 for s in wanted if s not in leases or leases[s].lease.nonce not in record.suspects)
+    here = arrived(at.me, record, leases).keys()
+    return len(here | _awaited(at.me, record, leases)) if at.me.planned else len(here)
 
 
 # Standalone
@@ -365,6 +378,28 @@ def over(record: Record, me: Process, number: int) -> bool:
         return record.number > number
     member = record.sealed == number and _member(me) in record.members
     return not (record.result is Result.SUCCEEDED and member)
+
+
+def after_finish(me: Process, record: Record, leases: Mapping[int, Sighting]) -> Write | None:
+    """What a member writes whose workers have ended well: the round is finishing; standalone, the last one closes."""
+    if record.phase is Phase.SEALED:
+        return Write(changing.finishing(record), f"round {record.number} is finishing")
+    return None if me.planned else ending(me, record, leases)
+
+
+def taken_in(record: Record) -> Record:
+    """Standalone: the round that takes newcomers in."""
+    return opened(record, Reason.NODE_JOINED, planned=False)
+
+
+def without(me: Process, record: Record) -> Record | None:
+    """The record that goes on without this process, which is told to end; None where it already does."""
+    gone = {me.slot} & record.plan
+    if record.phase is Phase.SEALED and _member(me) in record.members:
+        return opened(record, Reason.AGENT_LEFT, planned=me.planned, suspects={me.nonce}, absent=gone)
+    if record.phase is Phase.OPEN and me.nonce not in record.suspects:
+        return changing.amended(record, absent=record.absent | gone, suspects=record.suspects | {me.nonce})
+    return None
 
 
 def finished(member: Member, record: Record, leases: Mapping[int, Sighting]) -> bool:

@@ -107,6 +107,11 @@ def test_a_member_checks_in() -> None:
     assert agent.decide(at(ROUND_1, held(0, 1))) == CheckIn(ROUND_1)
 
 
+def test_a_member_without_the_api_for_the_fencing_bound_does_not_check_in() -> None:
+    """Its slot may be another's by the time its workers would start."""
+    assert agent.decide(at(ROUND_1, held(0, 1), fenced=True)) == Wait()
+
+
 def test_a_fresh_process_in_a_members_slot_is_no_member_and_asks_for_a_round() -> None:
     fresh = held(0, 2, nonce=NONCES[7])
     action = agent.decide(at(ROUND_1, fresh, me=dataclasses.replace(ME, nonce=NONCES[7])))
@@ -128,8 +133,12 @@ def test_a_round_that_an_agent_opens_never_grows() -> None:
     assert agent.opened(record, Reason.WORKERS_FAILED, planned=True).absent == {3}
 
 
-def test_a_failure_beside_a_finish_is_for_the_operator_to_judge() -> None:
-    assert agent.decide(at(changing.finishing(ROUND_1), held(0, 1), left=1)) == Wait()
+def test_a_failure_beside_a_finish_is_told_by_parking_and_left_to_the_operator() -> None:
+    """The operator can know of it by nothing else: who only waited would wait for ever."""
+    finishing = changing.finishing(ROUND_1)
+    assert agent.decide(at(finishing, held(0, 1), left=1)) == Arrive(2)
+    assert agent.decide(at(finishing, held(0, 2), left=1)) == Wait()
+    assert agent.decide(at(finishing, held(0, 1), left=1, me=ALONE)).__class__ is Leave
 
 
 # Sealing
@@ -238,6 +247,26 @@ def test_a_lease_that_stood_still_makes_its_slot_absent() -> None:
     action = agent.decide(at(OPEN, held(0, 1), held(1, 1), held(2, 0, still=101)))
     assert isinstance(action, Write)
     assert action.record.absent == {2}
+
+
+def test_a_slot_without_a_lease_is_awaited() -> None:
+    assert agent.decide(at(OPEN, held(0, 1), held(1, 1))) == Wait(look=True)
+
+
+def test_a_slot_that_nobody_takes_is_given_up_but_not_before_the_first_start() -> None:
+    free_for_long = Sighting(SlotLease(2), still=101, limit=100)
+    action = agent.decide(at(ROUND_2, held(0, 2), held(1, 2), free_for_long))
+    assert isinstance(action, Write)
+    assert action.record.absent == {2}
+    assert agent.decide(at(OPEN, held(0, 1), held(1, 1), free_for_long)) == Wait(look=True)
+
+
+def test_an_absent_slot_that_has_arrived_counts_against_forgiving() -> None:
+    """Else an operator that names suspects and an agent that forgives them undo each other's writes in turn."""
+    record = changing.amended(ROUND_2, suspects={NONCES[2]}, absent={0, 1, 2})
+    action = agent.decide(at(record, held(0, 2), free(1), held(2, 1)))
+    assert isinstance(action, Write)
+    assert action.record.phase is Phase.SEALED
 
 
 def test_who_falls_silent_in_an_open_round_is_suspected_by_the_old_rank_0_only() -> None:
