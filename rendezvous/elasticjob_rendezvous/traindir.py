@@ -1,16 +1,20 @@
 """The directory through which the agent and its workers' training scripts talk: small JSON files, replaced atomically.
 
-``round.json`` and ``notice.json`` are the agent's, ``progress.json`` is global rank 0's worker's. What can't be read in
+``round.json`` and ``notice.json`` are the agent's, ``progress.json`` is global rank 0's worker's, ``stacks.<pid>``
+any worker's. What can't be read in
 it is as good as absent: a training script must not be able to break its agent.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
+import logging
 import os
 import pathlib
 import shutil
+import signal
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +23,17 @@ from elasticjob_rendezvous.round import lease
 if TYPE_CHECKING:
     from elasticjob_rendezvous.round.record import Notice, Record
 
+logger = logging.getLogger("elasticjob_rendezvous")
+
 ENV = "ELASTICJOB_TRAIN_DIR"
+
+STACKS = "stacks."
+"""Begin of a notice's id that wants no checkpoint but the workers' stacks, and of the files by which workers say, with
+their PID, that they listen to ``DUMP_SIGNAL``."""
+
+DUMP_SIGNAL = signal.SIGUSR2
+"""At which a worker that has imported the training side writes the stacks of its threads (``train.evidence``)."""
+
 _MAX_BYTES = 4096
 
 
@@ -35,8 +49,8 @@ class TrainDir:
 
     def begin(self, record: Record) -> None:
         """A round begins: the last one's files are gone before its workers start."""
-        for name in ("notice.json", "progress.json"):
-            (self.path / name).unlink(missing_ok=True)
+        for path in (self.path / "notice.json", self.path / "progress.json", *self.path.glob(f"{STACKS}*")):
+            path.unlink(missing_ok=True)
         self._read_at = self._notice = None
         nodes, reason = len(record.members), record.reason.value
         self._write("round.json", {"number": record.number, "nodes": nodes, "reason": reason})
@@ -46,7 +60,9 @@ class TrainDir:
         if notice == self._notice:
             return
         self._notice = notice
-        if notice is None:
+        if notice is not None and notice.id.startswith(STACKS):
+            self._dump_stacks()
+        elif notice is None:
             (self.path / "notice.json").unlink(missing_ok=True)
         else:
             self._write("notice.json", {"id": notice.id, "graceSeconds": notice.grace_seconds})
@@ -64,6 +80,15 @@ class TrainDir:
         except (OSError, ValueError, RecursionError):
             return None
         return _parsed(data)
+
+    def _dump_stacks(self) -> None:
+        """Has the workers write where they are. Only those are told that listen: the signal ends all others."""
+        for path in self.path.glob(f"{STACKS}*"):
+            pid = path.name.removeprefix(STACKS)
+            if pid.isdecimal() and int(pid) > 1:  # 0 and 1 are not workers but a group, and this very process
+                logger.warning("the stacks of worker process %s follow, as it hangs", pid)
+                with contextlib.suppress(OSError, OverflowError):
+                    os.kill(int(pid), DUMP_SIGNAL)
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
         new = self.path / f".{name}"

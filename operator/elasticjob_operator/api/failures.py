@@ -42,6 +42,8 @@ class FailurePolicy:
     refill_steps: int
     """Steps of training, beyond the furthest before a failure, that give all budgets back; 0 is never."""
     exit_codes: tuple[ExitCodes, ...] = ()
+    progress_deadline: int | None = None
+    """Seconds without progress after which a round is taken for hung; ``None`` is never."""
 
 
 def shell_code(code: int) -> int:

@@ -131,6 +131,7 @@ def _failure_policy(data: Mapping[str, Any]) -> FailurePolicy:
         max_infrastructure=_number(data, "maxInfrastructureFailures", 100, least=0),
         max_disruptions=_optional(data, "maxDisruptions", least=0),
         refill_steps=_number(data, "refillSteps", 100, least=0),
+        progress_deadline=_optional(data, "progressDeadlineSeconds"),
         exit_codes=tuple(_exit_codes(rule) for rule in _list(data, "exitCodes", "spec.failurePolicy")),
     )
 

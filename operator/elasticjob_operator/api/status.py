@@ -103,6 +103,7 @@ class Status:
     last_failure: Failure | None = None
     progress: Progress | None = None
     progress_time: int | None = None
+    last_progress_time: int | None = None
     allocation: allocations.Allocation | None = None
     start_time: int | None = None
     completion_time: int | None = None
@@ -170,6 +171,7 @@ _TIMES = {
     "waiting_since": "waitingSince",
     "notice_time": "noticeTime",
     "progress_time": "progressTime",
+    "last_progress_time": "lastProgressTime",
 }
 
 

@@ -17,6 +17,7 @@ from elasticjob_operator.core import (
     deadlines,
     explaining,
     forsaking,
+    hanging,
     permitting,
     places,
     recreating,
@@ -119,6 +120,8 @@ def _wake(situation: Situation, step: Step, known: status.Status) -> float | Non
         ends.append(SOON)
     ends += [max(1, left) for left in replacing.overstays(situation)]
     ends += deadlines.left(situation)
+    if (hung := hanging.left(situation)) is not None and hung > 0:
+        ends.append(hung)
     ends += [max(1, left) for left in (*forsaking.left(situation), *avoiding.left(situation))]
     if situation.record.phase is Phase.CLOSED and not known.completion_time:
         ends.append(max(1, replacing.LEAVING_SECONDS - situation.since(known.round_time)))

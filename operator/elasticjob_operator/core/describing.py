@@ -8,6 +8,9 @@ from elasticjob_operator.core.pods import Pod
 from elasticjob_rendezvous.round.record import Record
 
 NEVER_JOINED = "the pod ended without an error and without having joined a round: does its command run torchrun?"
+NO_PROGRESS = "NoProgress"
+"""Reason of a failure that is none of a process: a round that got nowhere."""
+
 UNKNOWN = "a worker failed, and its agent could not tell how"
 
 MAX_MESSAGE, MAX_DETAILS = 1024, 2048
@@ -34,6 +37,9 @@ def pod_failure(pod: Pod, what: FailureClass, now: int) -> status.Failure:
 
 def worker_failure(observed: Observed, record: Record, policy: FailurePolicy, now: int) -> status.Failure:
     """The failure of the worker that failed first: the others of its round mostly fail because it did."""
+    last = observed.job.status.last_failure
+    if last is not None and last.reason == NO_PROGRESS and last.round == record.sealed - 1:
+        return last  # nobody failed: the operator has ended the round
     since = observed.job.status.round - 1  # what ended rounds before is counted already
     reports = [(one.failure, slot) for slot, one in observed.leases.items() if one.failure]
     reports = [(failure, slot) for failure, slot in reports if failure.round >= since]
@@ -60,6 +66,8 @@ def sentence(failure: status.Failure) -> str:
     pod = f" ({failure.pod})" if failure.pod else ""
     on = f" on {failure.cluster_node}" if failure.cluster_node else ""
     reason = f", {failure.reason}" if failure.reason else ""
+    if failure.reason == NO_PROGRESS:
+        return f"the group was stopped [{failure.what.value}]: {failure.message}"
     return (
         f"{where}{pod}{on} failed with exit code {failure.exit_code}{reason} [{failure.what.value}]: {failure.message}"
     )

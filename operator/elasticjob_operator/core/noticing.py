@@ -1,4 +1,4 @@
-"""The notice in the round that asks the workers for a checkpoint: why it was written, and whether it is answered.
+"""The notice in the round, which asks the workers for something, mostly a checkpoint: why, and is it answered?
 
 Its id begins with its purpose. Round and time make it another one than any before: an old answer must not count for it.
 """
@@ -8,6 +8,9 @@ from elasticjob_rendezvous.round.record import Notice
 
 LEAVING = "leaving"
 """Purpose: cluster nodes may go. Without one, a notice is a resize's."""
+
+STACKS = "stacks"
+"""Purpose: workers hang, and their agents are to have their stacks written. No checkpoint is wanted."""
 
 
 def notice(situation: Situation, purpose: str = "") -> Notice:

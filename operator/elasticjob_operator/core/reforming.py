@@ -18,9 +18,9 @@ def step(situation: Situation) -> Step | None:
         return None
     lost = observed.lost(record)
     if lost and not (_too_few(situation, lost) and any(map(observed.ending, lost))):
-        return Step(_opened(situation, Reason.POD_LOST, lost))
+        return Step(reopened(situation, Reason.POD_LOST, lost))
     if record.phase is Phase.FINISHING and any(stopped(observed, record)):
-        return Step(_opened(situation, Reason.WORKERS_FAILED, ()))
+        return Step(reopened(situation, Reason.WORKERS_FAILED, ()))
     return None
 
 
@@ -48,7 +48,8 @@ def stopped(observed: Observed, record: Record) -> Iterator[Member]:
             yield member
 
 
-def _opened(situation: Situation, reason: Reason, lost: tuple[Member, ...]) -> Record:
+def reopened(situation: Situation, reason: Reason, lost: tuple[Member, ...]) -> Record:
+    """The next round, without the *lost* members and whoever has no living pod."""
     record, observed = situation.record, situation.observed
     plan = situation.target
     gone = {slot for slot in plan if slot not in observed.live} | {m.slot for m in lost}

@@ -6,7 +6,7 @@ A moment is noted when the operator first sees what it belongs to, so a lost sta
 import dataclasses
 
 from elasticjob_operator.api import conditions, names, status
-from elasticjob_operator.core import avoiding, closing
+from elasticjob_operator.core import avoiding, closing, hanging
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
 from elasticjob_rendezvous.round.record import Phase, Record
@@ -35,7 +35,8 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         disruptions=counters.disruptions,
         restarts=old.restarts + situation.observed.run_over,
         counted=counters.counted,
-        last_failure=counters.last_failure,
+        last_failure=hanging.failure(situation, before),
+        last_progress_time=hanging.seen(situation),
         refilled=counters.refilled,
         bad_nodes=avoiding.remembered(situation),
         resizes=old.resizes + _changed_size(situation),

@@ -4,12 +4,12 @@ The model of the protocol says what the operator may write and when; each policy
 seal, the fewest nodes and the allowed numbers of them, goes with whatever is written, and by itself if nothing is.
 """
 
-from elasticjob_operator.core import arriving, closing, leaving, reforming, resizing, runs
+from elasticjob_operator.core import arriving, closing, hanging, leaving, reforming, resizing, runs
 from elasticjob_operator.core.situation import Situation, Step
 from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Phase
 
-POLICIES = (closing.step, reforming.step, runs.step, arriving.step, leaving.step, resizing.step)
+POLICIES = (closing.step, reforming.step, runs.step, arriving.step, hanging.step, leaving.step, resizing.step)
 
 
 def step(situation: Situation) -> Step:

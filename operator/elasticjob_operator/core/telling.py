@@ -23,7 +23,7 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
     yield from _pods(situation)
     if new.restarts != situation.status.restarts:
         yield Event("GroupRestarted", "this group can't go on; all its pods start anew", warning=True)
-    yield from _cluster_nodes(situation, new)
+    yield from _notices(situation, new)
     yield from _resize(situation.status, new)
     yield from problem(situation.status, *problems[:1])
     yield from _suspension(situation.status, new)
@@ -69,15 +69,19 @@ def _pods(situation: Situation) -> Iterator[Event]:
         yield Event("PodLost", f"{pod_lost.name if pod_lost else f'the pod {uid}'} is lost", warning=True)
 
 
-def _cluster_nodes(situation: Situation, new: status.Status) -> Iterator[Event]:
+def _notices(situation: Situation, new: status.Status) -> Iterator[Event]:
     for gone in forsaking.given_up(situation):
         yield Event("PodGivenUp", f"{gone.name} is given up: {gone.why}", warning=True)
     notice = situation.record.notice
-    if (
-        notice is None
-        or noticing.purpose(notice) != noticing.LEAVING
-        or new.notice_time == situation.status.notice_time
-    ):
+    if notice is None or new.notice_time == situation.status.notice_time:
+        return
+    if noticing.purpose(notice) == noticing.STACKS:
+        seconds = situation.spec.failure_policy.progress_deadline
+        message = (
+            f"no progress for {seconds} s: the workers' stacks go into their pods' logs, then the group starts again"
+        )
+        yield Event("NoProgress", message, warning=True)
+    if noticing.purpose(notice) != noticing.LEAVING:
         return
     found = {pod.node: situation.observed.cluster_nodes[pod.node] for pod in leaving.restless(situation)}
     why = ", ".join(f"{name} ({node.leaving or 'cordoned'})" for name, node in sorted(found.items()))

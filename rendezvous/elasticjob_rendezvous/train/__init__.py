@@ -10,9 +10,13 @@ checkpoint. What this package adds is that less is lost and more is known:
 * :class:`ElasticSampler`: each sample exactly once an epoch, however often the world changes within it, and
   :class:`Collate`, with which a ``DataLoader`` takes a share that is empty.
 
+In a worker of an ElasticJob, importing it also makes an uncaught exception's traceback known to the job's status (as
+torch's ``record`` does), and lets the agent have the worker's stacks written to the log when it hangs.
+
 Under plain torchrun, with no ElasticJob agent around, all of it works and has no effect but the sampler's.
 """
 
+from elasticjob_rendezvous.train import evidence
 from elasticjob_rendezvous.train.agreeing import agree_on_checkpoint
 from elasticjob_rendezvous.train.channel import (
     Channel,
@@ -25,6 +29,8 @@ from elasticjob_rendezvous.train.channel import (
 )
 from elasticjob_rendezvous.train.collating import Collate
 from elasticjob_rendezvous.train.sampler import ElasticSampler
+
+evidence.install()
 
 __all__ = [
     "Channel",

@@ -77,6 +77,22 @@ def test_a_training_script_cannot_break_its_agent(train: traindir.TrainDir, text
     assert train.progress() is None
 
 
+def test_workers_that_hang_are_made_to_write_their_stacks_and_nobody_else(train: traindir.TrainDir) -> None:
+    got: list[int] = []
+    before = signal.signal(signal.SIGUSR2, lambda number, _: got.append(number))
+    try:
+        for name in (os.getpid(), 0, -1, 2**40, "x"):
+            (train.path / f"stacks.{name}").touch()
+        train.notice(Notice("stacks.1.2", 5))
+        train.notice(Notice("stacks.1.2", 5))
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    assert got == [signal.SIGUSR2]
+    assert not (train.path / "notice.json").exists()
+    train.begin(RECORD)
+    assert not list(train.path.glob("stacks.*"))
+
+
 def test_a_report_without_sense_has_no_progress(train: traindir.TrainDir) -> None:
     (train.path / "progress.json").write_text('{"round": "one", "step": {}, "checkpointed": 7}')
     assert train.progress() == (None, "")
