@@ -113,6 +113,7 @@ class ControlPlane:
             "leader-elect": "false",
             "node-monitor-grace-period": f"{NODE_GRACE_SECONDS}s",
             "node-monitor-period": "1s",
+            "horizontal-pod-autoscaler-sync-period": "1s",  # not 15 s, which a test would wait for at each change
         }
 
     def _scheduler(self) -> dict[str, str]:
