@@ -5,6 +5,7 @@ killed after any of its writes: what it keeps is what it has written.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,7 @@ class World:
         self.history: list[Record] = []
         self.events: list[actions.Event] = []
         self.writes = 0
+        self.dies_at: int | None = None  # the number of the write after which the operator is killed, once
 
     # What a person or the cluster does
 
@@ -127,23 +129,27 @@ class World:
         )
 
     def operate(self, *, writes: int | None = None) -> bool:
-        """One reconcile, killed after so many *writes*; whether it wrote anything."""
+        """One reconcile, killed after so many *writes* of its own, or at its time; whether it had anything to write."""
         if self.deleted:
             return False
         decision = deciding.decide(self.read(), self.now)
-        left = 10**9 if writes is None else writes
-        for action in decision.actions:
-            if left == 0:
-                return True
-            self._apply(action)
-            self.writes += 1
-            left -= 1
         data = status.dump(decision.status)
-        changed = data != self.status
-        if changed and left:
-            self.status = data
-            self.events += decision.events
-        return bool(decision.actions) or changed
+        todo: list[Callable[[], None]] = [functools.partial(self._apply, action) for action in decision.actions]
+        if data != self.status:
+            todo.append(functools.partial(self._tell, data, decision.events))
+        life = [writes] if writes is not None else []
+        if self.dies_at is not None:
+            life.append(self.dies_at - self.writes)
+        for write in todo[: min(life, default=None)]:
+            write()
+            self.writes += 1
+        if self.writes == self.dies_at:
+            self.dies_at = None
+        return bool(todo)
+
+    def _tell(self, data: dict[str, Any], events: tuple[actions.Event, ...]) -> None:
+        self.status = data
+        self.events += events
 
     def _apply(self, action: actions.Action) -> None:
         match action:

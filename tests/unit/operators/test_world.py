@@ -1,7 +1,6 @@
 """The operator's and the agents' decisions together, in a cluster in memory, interrupted anywhere."""
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -185,38 +184,6 @@ def test_nothing_is_written_when_nothing_happens() -> None:
         world.operate()
 
     assert world.writes == writes
-
-
-SCENES: dict[str, Callable[[World], None]] = {
-    "start": lambda world: None,
-    "grow": lambda world: world.scale(4),
-    "shrink": lambda world: world.scale(1),
-    "lose": lambda world: world.kill("digits-0-0"),
-    "delete": lambda world: world.delete("digits-1-0"),
-    "fail": lambda world: world.fail("digits-1-0"),
-    "forget": lambda world: setattr(world, "record", None),
-}
-
-
-@pytest.mark.parametrize("scene", SCENES)
-def test_an_operator_killed_after_any_write_ends_where_an_undisturbed_one_does(scene: str) -> None:
-    clean = World(nodes=2)
-    if scene != "start":
-        clean.settle()
-        SCENES[scene](clean)
-    clean.settle()
-    for after in range(21):
-        world = World(nodes=2)
-        if scene != "start":
-            world.settle()
-            SCENES[scene](world)
-        for killed in range(30):  # the first reconciles die after so many writes, until one gets through
-            if not world.operate(writes=after % 7 if killed < after // 7 + 1 else None):
-                break
-            world.agents()
-        world.settle()
-        trains(world, world.fields["nodes"])
-        assert world.status["failedPods"] == clean.status["failedPods"]
 
 
 @pytest.mark.parametrize("seed", range(60))

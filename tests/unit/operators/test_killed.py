@@ -1,0 +1,97 @@
+"""The operator killed after every single write of each thing that it does, and a new one that goes on from there."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.operator_world import World
+
+SCENES: dict[str, tuple[dict[str, Any], Callable[[World], None]]] = {
+    "grow": ({}, lambda world: world.scale(4)),
+    "grow beyond the most": ({}, lambda world: world.edit(maxNodes=6, nodes=6)),
+    "shrink": ({"nodes": 4}, lambda world: world.scale(1)),
+    "lower the most": ({"nodes": 4}, lambda world: world.edit(maxNodes=2, nodes=2)),
+    "raise the least": ({"nodes": 3}, lambda world: world.edit(minNodes=3)),
+    "lose": ({}, lambda world: world.kill("digits-0-0")),
+    "delete a pod": ({}, lambda world: world.delete("digits-1-0")),
+    "fail": ({}, lambda world: world.fail("digits-1-0")),
+    "workers fail": ({}, lambda world: world.workers_fail("digits-1-0")),
+    "fail too often": ({"failurePolicy": {"maxFailures": 0}}, lambda world: world.fail("digits-1-0")),
+    "forget": ({}, lambda world: setattr(world, "record", None)),
+    "suspend": ({"nodes": 3}, lambda world: world.edit(suspend=True)),
+    "resume": ({"nodes": 3, "suspend": True}, lambda world: world.edit(suspend=False)),
+    "finish": ({"cleanPodPolicy": "All"}, lambda world: world.finish()),
+    "finish and go": ({"ttlSecondsAfterFinished": 60}, lambda world: world.finish()),
+    "time out": ({"activeDeadlineSeconds": 1200}, lambda world: setattr(world, "now", world.now + 1200)),
+    "allowed sizes": ({"nodes": 4, "allowedNodes": {"step": 2}}, lambda world: world.kill("digits-3-0")),
+}
+
+
+def prepared(scene: str) -> World:
+    """A job in the state in which the scene begins."""
+    fields, act = SCENES[scene]
+    world = World(warming=2, **fields)
+    world.settle()
+    act(world)
+    return world
+
+
+def outcome(world: World) -> dict[str, Any]:
+    """All that is there in the end, but for when it happened, and in how many rounds."""
+    passing = ("Time", "Since", "round", "roundReason", "reason", "conditions", "countedPods")
+    status = {k: v for k, v in world.status.items() if not k.endswith(passing)}
+    for part in ("lastResize", "lastFailure"):
+        status[part] = {k: v for k, v in status.get(part, {}).items() if not k.lower().endswith("time")}
+    status["conditions"] = {c["type"]: c["status"] for c in world.status["conditions"]}
+    record = world.record
+    assert record is not None
+    return {
+        "status": status,
+        "round": (record.phase, record.plan, record.member_slots, record.failures, record.result),
+        "pods": {name: (pod.phase, pod.live) for name, pod in world.pods.items()},
+        "leases": {slot: (lease.free, lease.finished) for slot, lease in world.leases.items()},
+        "access": world.access,
+        "deleted": world.deleted,
+    }
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_killed_after_any_write_it_ends_where_an_undisturbed_one_does(scene: str) -> None:
+    start = prepared(scene)
+    clean = copy.deepcopy(start)
+    clean.settle()
+
+    for write in range(start.writes, clean.writes + 1):
+        world = copy.deepcopy(start)
+        world.dies_at = write
+        world.settle()
+        assert outcome(world) == outcome(clean), f"killed after write {write - start.writes} of {scene}"
+
+
+def test_killed_after_any_write_a_job_is_made_whole() -> None:
+    clean = World(nodes=3, warming=2)
+    clean.settle()
+
+    for write in range(clean.writes + 1):
+        world = World(nodes=3, warming=2)
+        world.dies_at = write
+        world.settle()
+        assert outcome(world) == outcome(clean), f"killed after write {write}"
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_an_operator_that_lives_for_one_write_at_a_time_gets_there(scene: str) -> None:
+    world, clean = prepared(scene), prepared(scene)
+    clean.settle()
+
+    while world.operate(writes=1):
+        world.agents()
+        world.reap()
+    world.settle()
+
+    assert outcome(world)["status"]["state"] == clean.status["state"]
+    assert {p.slot for p in world.pods.values() if p.live} == {p.slot for p in clean.pods.values() if p.live}
+    counters = ("failures", "failedPods", "resizes")
+    assert [world.status[name] for name in counters] == [clean.status[name] for name in counters]
