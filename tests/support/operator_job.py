@@ -38,7 +38,7 @@ class Job:
         async def edited() -> bool:
             found = await self._admin.get("ElasticJob", self.namespace, self.simulation.job)
             assert found is not None
-            found["spec"] |= fields
+            found["spec"] = {name: value for name, value in {**found["spec"], **fields}.items() if value is not None}
             with contextlib.suppress(errors.ConflictError):  # its status was written meanwhile
                 return bool(await self._admin.replace("ElasticJob", found))
             return False

@@ -69,8 +69,8 @@ class World:
         self.edit(nodes=nodes)
 
     def edit(self, **fields: Any) -> None:
-        """``kubectl edit``: other fields in the spec."""
-        self.fields |= fields
+        """``kubectl edit``: other fields in the spec; what is None is left out, as the API server does it."""
+        self.fields = {name: value for name, value in {**self.fields, **fields}.items() if value is not None}
         self.generation += 1
 
     def kill(self, name: str) -> None:

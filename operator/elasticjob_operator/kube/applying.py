@@ -24,6 +24,9 @@ WRITER = "operator"
 NAME_TAKEN = "NameTaken"
 """An object of the name is there and is not the job's. Of a pod it concerns that one alone."""
 
+WEBHOOK_FAILS = "failed calling webhook"
+"""What the API server says, with code 500, of an admission webhook that it needs and does not reach."""
+
 LOOK_SECONDS = 1.0
 """Between two looks at a job whose many pods are being made, so that one that is deleted gets no more of them."""
 
@@ -94,11 +97,11 @@ class Applier:
             if problem is None and kind == "ConfigMap":
                 raise  # it is ours, but may hold another round than the one that was decided
             return problem
-        except errors.RefusedError as error:
-            return actions.Problem("TemplateInvalid" if kind == "Pod" else f"{kind}Invalid", error.message, kind)
-        except errors.ForbiddenError as error:
-            quota = "exceeded quota" in error.message
-            return actions.Problem("QuotaExceeded" if quota else f"{kind}Forbidden", error.message, kind)
+        except (errors.RefusedError, errors.ForbiddenError, errors.UnavailableError) as error:
+            reason = _refusal(error, kind)
+            if not reason:
+                raise
+            return actions.Problem(reason, error.message, kind)
         return None
 
     async def _taken(self, job: jobs.Job, kind: actions.Kind, name: str) -> actions.Problem | None:
@@ -144,6 +147,15 @@ class Applier:
         if lease.parse(held.slot, owner, found["metadata"].get("annotations")) != held:
             raise errors.ConflictError(0, f"the Lease of slot {held.slot} has changed since it was read")
         return found
+
+
+def _refusal(error: errors.ApiError, kind: actions.Kind) -> str:
+    """One word for why the API server does not take an object, if that is more than that it can't just now."""
+    if isinstance(error, errors.RefusedError):
+        return "TemplateInvalid" if kind == "Pod" else f"{kind}Invalid"
+    if isinstance(error, errors.ForbiddenError):
+        return "QuotaExceeded" if "exceeded quota" in error.message else f"{kind}Forbidden"
+    return "WebhookUnavailable" if WEBHOOK_FAILS in error.message else ""
 
 
 def _concerns_others(problem: actions.Problem) -> bool:

@@ -38,7 +38,7 @@ def fragile(control_plane: LocalCluster, proxy: tuple[Proxy, str], tmp_path: pat
     return Operator(access, tmp_path / "operator.log", *flags)
 
 
-SCENES = {"start": (1, 3), "grow": (1, 4), "shrink": (3, 1), "lose": (3, 3)}
+SCENES = {"start": (1, 3), "grow": (1, 4), "shrink": (3, 1), "lose": (3, 3), "rest": (2, 2)}
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -75,6 +75,10 @@ async def test_killed_around_every_third_write(
         elif scene == "lose":
             await simulation.remove("digits-1-0")
             await job.comes_to("disruptions", 1, seconds=90)
+        elif scene == "rest":
+            await job.edit(suspend=True)
+            await job.reaches("Suspended", seconds=90)
+            await job.edit(suspend=False)
         else:
             await job.scale(last)
         status = await job.trains(last, seconds=90)

@@ -10,6 +10,7 @@ from elasticjob_rendezvous.round.record import Phase, Reason
 from support import operator_builders as build
 from support.operator_cluster import Operator, until
 from support.operator_job import Job
+from support.operator_mutations import BASE, mutations, reverted
 from support.operator_simulation import Simulation
 
 
@@ -153,3 +154,29 @@ async def test_a_deleted_job_leaves_nothing(job: Job, admin: clients.Client) -> 
         return not any(left) and not any(name.startswith("digits") for name in names)
 
     await until(empty, seconds=60)
+
+
+async def test_every_field_is_changed_and_changed_back_while_the_job_trains(job: Job) -> None:
+    await job.apply(**BASE)
+    before = await job.trains(2)
+
+    for _, changed in mutations():
+        await job.edit(**changed)
+        await job.edit(**reverted(changed))
+    await job.edit(nodes=3)  # the last word
+    after = await job.trains(3)
+
+    told = ("state", "failures", "failedPods", "disruptions", "failedRounds")
+    assert [after[name] for name in told] == [before[name] for name in told]
+    assert {p["metadata"]["name"] for p in await job.simulation.pods()} >= {"digits-0-0", "digits-1-0"}
+
+
+async def test_a_job_that_finds_no_place_in_time_fails_and_says_what_its_pods_lacked(job: Job) -> None:
+    job.simulation.start_pods = False
+    await job.apply(nodes=1, startupDeadlineSeconds=5)
+
+    status = await job.reaches("Failed")
+
+    assert status["endReason"] == "StartupDeadlineExceeded"
+    assert "Unschedulable: 0 of 1 pods are ready; digits-0-0: 0/1 nodes are available" in status["endMessage"]
+    assert await job.simulation.pods() == []

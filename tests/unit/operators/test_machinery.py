@@ -306,17 +306,26 @@ async def test_a_template_that_is_refused_is_refused_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "reason"),
+    ("error", "reason"),
     [
-        ("pods is forbidden: exceeded quota: gpus, requested: 1", "QuotaExceeded"),
-        ('violates PodSecurity "restricted"', "PodForbidden"),
+        (errors.ForbiddenError(403, "pods is forbidden: exceeded quota: gpus, requested: 1"), "QuotaExceeded"),
+        (errors.ForbiddenError(403, 'violates PodSecurity "restricted"'), "PodForbidden"),
+        (errors.UnavailableError(500, 'failed calling webhook "a.b": no endpoints'), "WebhookUnavailable"),
     ],
 )
-async def test_what_only_a_person_can_change_is_a_problem(message: str, reason: str) -> None:
+async def test_what_only_a_person_can_change_is_a_problem(error: errors.ApiError, reason: str) -> None:
     client: Any = FakeClient()
-    client.refuse["Pod"] = errors.ForbiddenError(403, message)
+    client.refuse["Pod"] = error
 
-    assert await applied(client, Create("Pod", a_pod_manifest("digits-0-0"))) == (Problem(reason, message),)
+    assert await applied(client, Create("Pod", a_pod_manifest("digits-0-0"))) == (Problem(reason, error.message),)
+
+
+async def test_what_passes_by_itself_is_no_problem_but_tried_again() -> None:
+    client: Any = FakeClient()
+    client.refuse["Pod"] = errors.UnavailableError(500, "etcdserver: request timed out")
+
+    with pytest.raises(errors.UnavailableError):
+        await applied(client, Create("Pod", a_pod_manifest("digits-0-0")))
 
 
 @pytest.mark.parametrize("ours", [True, False])
