@@ -18,6 +18,7 @@ from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors, serving
 from elasticjob_operator.kube.applying import Applier
 from elasticjob_operator.kube.electing import Elector
+from elasticjob_operator.kube.metrics import Metrics
 from elasticjob_operator.kube.noticing import Notice
 from elasticjob_operator.kube.pacing import Pace
 from elasticjob_operator.kube.queue import Queue
@@ -63,7 +64,8 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     watchdog = Watchdog(notice, elector if sees_election else None, kinds)
     stop = asyncio.Event()
     _listen(stop)
-    await _health(settings, watchdog, elector)
+    metrics = Metrics()
+    await _health(settings, watchdog, elector, metrics)
     if await _first_of({"the signal": stop.wait(), "the start": _start(client, elector)}) == "the signal":
         return 0
     reconciler = Reconciler(
@@ -72,6 +74,7 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
         Reader(client, settings.installation, notice.cluster_nodes),
         Applier(client, Pace(settings.pods_per_second)),
         instance=identity,
+        metrics=metrics,
     )
     started = asyncio.Event()
     parts: dict[str, Coroutine[Any, Any, Any]] = {
@@ -142,7 +145,7 @@ async def _start(client: clients.Client, elector: Elector | None) -> None:
         await elector.acquire()
 
 
-async def _health(settings: Settings, watchdog: Watchdog, elector: Elector | None) -> None:
+async def _health(settings: Settings, watchdog: Watchdog, elector: Elector | None, metrics: Metrics) -> None:
     def ready() -> str:
         waits = elector is not None and not elector.leads  # a stand-by is ready to take over
         lost = () if waits else watchdog.missing()
@@ -150,7 +153,7 @@ async def _health(settings: Settings, watchdog: Watchdog, elector: Elector | Non
 
     if settings.health_port:
         try:
-            await serving.serve(settings.health_port, healthy=watchdog.trouble, ready=ready)
+            await serving.serve(settings.health_port, healthy=watchdog.trouble, ready=ready, metrics=metrics.text)
         except OSError as error:
             raise StartError(f"--health-port {settings.health_port}: {error.strerror or error}") from error
 

@@ -9,21 +9,33 @@ from elasticjob_operator.core import deciding
 from elasticjob_operator.kube import errors, recording
 from elasticjob_operator.kube.applying import Applier
 from elasticjob_operator.kube.client import Client
+from elasticjob_operator.kube.metrics import Metrics
 from elasticjob_operator.kube.noticing import Notice
 from elasticjob_operator.kube.queue import Key, Queue
 from elasticjob_operator.kube.reading import Reader, Reading
+from elasticjob_operator.kube.stopwatch import Stopwatch
 
 logger = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """Brings jobs to what they ask for. Nothing is kept between two looks: a new process goes on where one stopped."""
+    """Brings jobs to what they ask for. Nothing that matters is kept between two looks: a new process goes on."""
 
-    def __init__(self, client: Client, queue: Queue, reader: Reader, applier: Applier, *, instance: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        queue: Queue,
+        reader: Reader,
+        applier: Applier,
+        *,
+        instance: str,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._client = client
         self._queue = queue
         self._reader = reader
         self._applier = applier
+        self._stopwatch = Stopwatch(metrics or Metrics())
         self._recorder = recording.Recorder(client, instance=instance)
 
     async def work(self) -> None:
@@ -60,6 +72,7 @@ class Reconciler:
         reading = await self._reader.read(key)
         if reading is None:
             self._queue.forget(key)
+            self._stopwatch.forget(key)
             return True
         job, now = reading.observed.job, int(time.time())
         decision = deciding.decide(reading.observed, now)
@@ -67,7 +80,10 @@ class Reconciler:
         if problems:
             self._reader.forget(job)
             decision = deciding.decide(reading.observed, now, problems)
+        if trains := self._stopwatch.look(key, reading.observed):
+            await self._recorder.record(job, trains)
         if await self._write_status(reading, decision.status):
+            self._stopwatch.count(job.status, decision.status)
             for event in decision.events:
                 await self._recorder.record(job, event)
         if decision.wake_after is not None:

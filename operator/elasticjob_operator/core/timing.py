@@ -1,0 +1,106 @@
+"""How long a job stands still for a new round, step by step, as the operator sees it: what is measured, not decided.
+
+Four steps: *detect*, from a worker's failure to the round that answers it (where the worker left a time); *stop*, until
+every expected process has arrived; *form*, until the round is sealed; *step*, until its first training step is
+reported, with the checkpoint's reading in it. Times are seconds of the caller's clock; an operator that starts in the
+middle of a round tells nothing of it.
+"""
+
+import dataclasses
+
+from elasticjob_operator.core.actions import Event
+from elasticjob_operator.core.observed import Observed
+from elasticjob_rendezvous.round.record import Phase, Reason, Record
+
+STEPS = ("detect", "stop", "form", "step")
+
+_RUNGS = {
+    Reason.STARTED: "start",
+    Reason.RESUMED: "start",
+    Reason.STATE_LOST: "start",
+    Reason.WORKERS_FAILED: "processes",
+    Reason.AGENT_RESTARTED: "processes",
+    Reason.NODE_JOINED: "pod",
+    Reason.RESIZED: "resize",
+}
+"""What a round's reason is on the ladder; members that were lost are judged by what followed."""
+
+RUNGS = ("start", "resize", "processes", "pod", "shrink", "wait")
+"""``processes``: workers started again in the same pods. ``shrink``: the others went on. ``pod``: its successor joined.
+``wait``: nobody could go on before the successor was there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Passage:
+    """The way from one round to the next. A moment that was not reached yet is ``None``."""
+
+    number: int
+    before: int
+    """Members of the round before."""
+    opened: float
+    size: int = 0
+    detected_in: float | None = None
+    gathered: float | None = None
+    sealed: float | None = None
+    stepped: float | None = None
+
+
+def advanced(known: Passage | None, observed: Observed, now: float, wall: float) -> Passage | None:
+    """The passage with what is seen now. *wall* is the time since 1970, which is what a worker's failure has."""
+    record = observed.round.record
+    if record is None:
+        return None
+    if known is None or known.number != record.number:
+        if record.phase is not Phase.OPEN and known is None:
+            return None
+        before = known.size if known and known.size else len(record.members)
+        known = Passage(record.number, before, now, detected_in=_detected_in(observed, record, wall))
+    if known.gathered is None and (record.running or _gathered(observed, record)):
+        known = dataclasses.replace(known, gathered=now)
+    if known.sealed is None and record.running:
+        known = dataclasses.replace(known, sealed=now, size=len(record.members))
+    progress = observed.progress
+    if known.stepped is None and known.sealed and progress is not None and progress.round == record.number:
+        known = dataclasses.replace(known, stepped=now)
+    return known
+
+
+def over(passage: Passage | None) -> bool:
+    """Whether the first step was seen."""
+    return passage is not None and passage.stepped is not None
+
+
+def rung(passage: Passage, record: Record) -> str:
+    """How far up the recovery ladder the job had to go."""
+    fewer = len(record.members) < passage.before
+    return _RUNGS.get(record.reason) or ("shrink" if fewer else "wait")
+
+
+def samples(passage: Passage) -> dict[str, float]:
+    """Seconds of each step of a passage that is over."""
+    moments = (passage.opened, passage.gathered, passage.sealed, passage.stepped)
+    if None in moments:
+        return {}
+    opened, gathered, sealed, stepped = (moment or 0.0 for moment in moments)
+    found = {"stop": gathered - opened, "form": sealed - gathered, "step": stepped - sealed}
+    return found if passage.detected_in is None else {"detect": passage.detected_in, **found}
+
+
+def event(passage: Passage, record: Record) -> Event:
+    """The passage in words."""
+    found = samples(passage)
+    steps = ", ".join(f"{step} {found[step]:.1f} s" for step in STEPS if step in found)
+    total = f"{sum(found.values()):.1f} s"
+    return Event("RoundTrains", f"round {record.number} trains {total} after {record.reason.value}: {steps}")
+
+
+def _gathered(observed: Observed, record: Record) -> bool:
+    expected = record.plan - record.absent
+    return bool(expected) and all(observed.lease(slot).arrived == record.number for slot in expected)
+
+
+def _detected_in(observed: Observed, record: Record, wall: float) -> float | None:
+    """Seconds since the first worker of the last round failed. Its clock is another's: never less than none."""
+    failures = [lease.failure for lease in observed.leases.values() if lease.failure]
+    times = [failure.time for failure in failures if failure.round == record.sealed and failure.time]
+    return max(0.0, wall - min(times)) if times and record.reason is Reason.WORKERS_FAILED else None
