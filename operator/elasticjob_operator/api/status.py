@@ -17,12 +17,12 @@ from elasticjob_rendezvous.round.lease import Progress
 
 @dataclasses.dataclass(frozen=True)
 class Resize:
-    """One change of the job's number of nodes; over when the wanted ones train."""
+    """One change of the job's number of nodes, on whose word (``core.sizing``); over when the wanted ones train."""
 
     start: int
     before: int
     after: int
-    reason: str = "SpecChanged"
+    reason: str = "Nodes"
     end: int | None = None
 
 

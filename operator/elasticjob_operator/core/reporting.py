@@ -76,7 +76,8 @@ def _resize(situation: Situation) -> status.Resize | None:
     old, record = situation.status, situation.record
     resize = old.last_resize
     if _changed_size(situation):
-        resize = status.Resize(start=situation.now, before=old.planned, after=len(record.plan))
+        size = situation.size
+        resize = status.Resize(situation.now, before=old.planned, after=len(record.plan), reason=size.reason)
     trains = record.running and record.plan <= record.member_slots
     if resize is not None and resize.end is None and (trains or not record.plan):
         return dataclasses.replace(resize, end=situation.now)

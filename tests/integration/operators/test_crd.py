@@ -110,6 +110,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a policy that there is not": ({"cleanPodPolicy": "Some"}, 'spec.cleanPodPolicy: Unsupported value: "Some"'),
     "sizes that leave none": ({"allowedNodes": {"step": 5}}, "spec.allowedNodes must allow a number from"),
     "named sizes that leave none": ({"allowedNodes": {"sizes": [9]}}, "spec.allowedNodes must allow a number from"),
+    "sizes that torch would not keep to": (
+        {"allowedNodes": {"step": 1}, "rendezvous": {"backend": "c10d"}},
+        "spec.allowedNodes must be left out with this rendezvous backend",
+    ),
     "two ways to name sizes": ({"allowedNodes": {"step": 1, "sizes": [1]}}, "must have either step or sizes"),
     "no way to name sizes": ({"allowedNodes": {}}, "must have either step or sizes"),
     "a typing error": ({"maxReplica": 4}, 'unknown field "spec.maxReplica"'),
