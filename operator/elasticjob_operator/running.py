@@ -14,8 +14,8 @@ import kopf
 from elasticjob_operator import handlers
 from elasticjob_operator.api import names
 from elasticjob_operator.api.settings import Settings
+from elasticjob_operator.kube import autoscaling, errors, serving
 from elasticjob_operator.kube import client as clients
-from elasticjob_operator.kube import errors, serving
 from elasticjob_operator.kube.applying import Applier
 from elasticjob_operator.kube.electing import Elector
 from elasticjob_operator.kube.metrics import Metrics
@@ -68,14 +68,11 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     await _health(settings, watchdog, elector, metrics)
     if await _first_of({"the signal": stop.wait(), "the start": _start(client, elector)}) == "the signal":
         return 0
-    reconciler = Reconciler(
-        client,
-        queue,
-        Reader(client, settings.installation, notice.cluster_nodes),
-        Applier(client, Pace(settings.pods_per_second)),
-        instance=identity,
-        metrics=metrics,
-    )
+    autoscaler = autoscaling.made(client, queue, settings) if settings.autoscaler.mode != "off" else None
+    allocate = autoscaler.allocation if autoscaler else None
+    reader = Reader(client, settings.installation, notice.cluster_nodes, allocate)
+    applier = Applier(client, Pace(settings.pods_per_second))
+    reconciler = Reconciler(client, queue, reader, applier, instance=identity, metrics=metrics)
     started = asyncio.Event()
     parts: dict[str, Coroutine[Any, Any, Any]] = {
         "the signal": _told(stop, started),
@@ -94,6 +91,8 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     }
     if elector is not None:
         parts["the election"] = elector.keep()
+    if autoscaler is not None:
+        parts["the autoscaler"] = autoscaler.run()
     ended = await _first_of(parts)
     told = ended in ("the signal", "the watches")  # kopf ends in order only if it was told to, before it had started
     if not told:

@@ -62,7 +62,7 @@ class Operator:
 
     def __init__(self, kubeconfig: pathlib.Path, log: pathlib.Path, *flags: str) -> None:
         self._kubeconfig = kubeconfig
-        self._flags = flags
+        self.flags = flags
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -79,7 +79,7 @@ class Operator:
             "--network-policies=true",
             "--disruption-budgets=true",
             "--watch-cluster-nodes=false",  # that of the simulated pods is none that answers
-            *self._flags,
+            *self.flags,
         ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log)

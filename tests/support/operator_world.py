@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from elasticjob_operator.api import allocation, names, status
 from elasticjob_operator.api import job as jobs
-from elasticjob_operator.api import names, status
 from elasticjob_operator.core import actions, children, deciding, observed, pods, releasing
 from elasticjob_rendezvous.round import agent, changing
 from elasticjob_rendezvous.round.lease import SlotLease
@@ -51,6 +51,7 @@ class World:
         self.leases: dict[int, SlotLease] = {}
         self.access = observed.Access()
         self.deleted = False
+        self.allocation: allocation.Allocation | None = None
         self.pods: dict[str, pods.Pod] = {}
         self.etcd: pods.Pod | None = None
         self.etcd_works = True
@@ -125,7 +126,13 @@ class World:
         found = observed.Round(self.record, str(self.version)) if self.record else observed.Round()
         parts = tuple(sorted(self.pods.values(), key=lambda p: (p.slot, p.number)))
         return observed.Observed(
-            job=job, round=found, leases=dict(self.leases), pods=parts, access=self.access, etcd=self.etcd
+            job=job,
+            round=found,
+            leases=dict(self.leases),
+            pods=parts,
+            access=self.access,
+            allocation=self.allocation,
+            etcd=self.etcd,
         )
 
     def operate(self, *, writes: int | None = None) -> bool:

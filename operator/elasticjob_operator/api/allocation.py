@@ -16,6 +16,9 @@ MAX_POINTS = 32
 
 MAX_MESSAGE = 1024
 
+UNDECIDED = "Undecided"
+"""Reason while an autoscaler is there that has not decided yet; only in memory."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Throughput:

@@ -10,6 +10,7 @@ RUNNING = "Running"
 PODS_READY = "PodsReady"
 RESIZING = "Resizing"
 SUSPENDED = "Suspended"
+ALLOCATED = "Allocated"
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_operator.api import names, spec, status, times
+from elasticjob_operator.api.allocation import Allocation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,11 @@ def parse(data: Mapping[str, Any]) -> Job:
         status=status.parse(data.get("status")),
         created=times.parse(meta.get("creationTimestamp")) or 0,
     )
+
+
+def given(job: Job, allocation: Allocation | None) -> Job:
+    """The job with this allocation in its status."""
+    return dataclasses.replace(job, status=dataclasses.replace(job.status, allocation=allocation))
 
 
 def owner(job: Job) -> dict[str, Any]:

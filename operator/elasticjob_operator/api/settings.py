@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import json
 import typing
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,6 +16,33 @@ T = typing.TypeVar("T")
 
 class SettingsError(ValueError):
     """A flag or variable that can't be used; the message names it and says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Queue:
+    """A team's share of the accelerators; its fields mean what those of the allocator's queues mean."""
+
+    name: str
+    weight: float = 1.0
+    quota: int | None = None
+    limit: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Autoscaler:
+    """How jobs without ``spec.nodes`` share the cluster."""
+
+    mode: str
+    """on, dry-run (decisions are only shown), or off (such jobs want ``maxNodes``)."""
+    accelerators: tuple[str, ...]
+    """Extended resources that are shared out, the most wanted first."""
+    topology: str
+    """The label that names a cluster node's topology domain."""
+    queues: tuple[Queue, ...] = ()
+    pending: int = 0
+    """Accelerators that pods may be left pending for, so that a cluster autoscaler adds cluster nodes."""
+    volatile_minimum: bool = False
+    """Whether a job's minimum may rest on spot cluster nodes where others have no room."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +68,7 @@ class Settings:
     """Whether cluster nodes are watched, which is a right beyond the namespaces of the jobs."""
     installation: Installation
     """What jobs may ask for, and what each is given."""
+    autoscaler: Autoscaler
 
 
 _TEXTS: Mapping[str, tuple[str, str]] = {
@@ -59,6 +88,12 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
         "image of the etcd that jobs with rendezvous.etcd.managed get; 3.5 is the last that will do",
     ),
     "log-level": ("info", "debug, info, warning or error"),
+    "autoscaler": ("on", "on, dry-run or off: whether jobs without spec.nodes share the cluster's accelerators"),
+    "accelerators": ("nvidia.com/gpu,amd.com/gpu", "the resources that are shared out, separated by commas"),
+    "topology-label": ("topology.kubernetes.io/zone", "the label of cluster nodes that jobs are kept together by"),
+    "queues": ("[]", 'teams\' shares as JSON: [{"name": "red", "weight": 2, "quota": 8, "limit": 16}]'),
+    "pending-accelerators": ("0", "accelerators that pods may wait for, so that cluster nodes are added"),
+    "volatile-minimum": ("false", "true or false: whether spot cluster nodes may hold a job's minimum"),
 }
 
 
@@ -93,6 +128,14 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
             network_policies=read("network-policies", _truth, "true or false"),
             etcd_image=given["etcd_image"],
         ),
+        autoscaler=Autoscaler(
+            mode=read("autoscaler", _mode, "on, dry-run or off"),
+            accelerators=tuple(part.strip() for part in given["accelerators"].split(",") if part.strip()),
+            topology=given["topology_label"],
+            queues=read("queues", _queues, "a JSON list of objects with name, weight, quota and limit"),
+            pending=read("pending-accelerators", _natural, "a number from 0"),
+            volatile_minimum=read("volatile-minimum", _truth, "true or false"),
+        ),
     )
 
 
@@ -117,6 +160,35 @@ def _count(text: str) -> int:
     if int(text) < 1:
         raise ValueError(text)
     return int(text)
+
+
+def _natural(text: str) -> int:
+    if int(text) < 0:
+        raise ValueError(text)
+    return int(text)
+
+
+def _mode(text: str) -> str:
+    if text not in ("on", "dry-run", "off"):
+        raise ValueError(text)
+    return text
+
+
+def _queues(text: str) -> tuple[Queue, ...]:
+    try:
+        found = tuple(Queue(**entry) for entry in json.loads(text))
+        sane = all(_is_queue(queue) for queue in found) and len({q.name for q in found}) == len(found)
+    except TypeError as error:
+        raise ValueError(text) from error
+    if not sane:
+        raise ValueError(text)
+    return found
+
+
+def _is_queue(queue: Queue) -> bool:
+    counts = [count for count in (queue.quota, queue.limit) if count is not None]
+    whole = all(isinstance(count, int) and count >= 0 for count in counts)
+    return bool(queue.name) and isinstance(queue.name, str) and whole and 0 <= queue.weight < float("inf")
 
 
 def _positive(text: str) -> float:

@@ -14,7 +14,7 @@ from elasticjob_operator.autoscaler import decision
 if TYPE_CHECKING:
     from elasticjob_operator.autoscaler import drafts, settings, snapshot
 
-LACKING = {decision.Reason.WAITING, decision.Reason.SUSPENDED, decision.Reason.TOO_LARGE, decision.Reason.NO_CAPACITY}
+LACKING = {decision.Reason.WAITING, decision.Reason.PREEMPTED, decision.Reason.TOO_LARGE, decision.Reason.NO_CAPACITY}
 """What more cluster nodes would cure; quotas and senseless sizes they would not."""
 
 

@@ -23,7 +23,7 @@ class Reason(str, enum.Enum):
     """Same size, on fewer cluster nodes."""
     PINNED = "Pinned"
     HELD = "Held"
-    SUSPENDED = "Suspended"
+    PREEMPTED = "Preempted"
     """Ran, and gives way."""
     WAITING = "Waiting"
     """Has not run since, for want of room."""

@@ -38,7 +38,7 @@ def _grant(draft: drafts.Draft, pods: dict[str, int], freed: str, taken: str) ->
 def _reason(draft: drafts.Draft, pods: dict[str, int]) -> decision.Reason:
     job, reasons = draft.job, decision.Reason
     if not draft.nodes:
-        return draft.reason if not draft.sizes else (reasons.SUSPENDED if job.granted else reasons.WAITING)
+        return draft.reason if not draft.sizes else (reasons.PREEMPTED if job.granted else reasons.WAITING)
     if job.held:
         return reasons.HELD
     if not job.granted:
@@ -60,7 +60,7 @@ def _message(draft: drafts.Draft, reason: decision.Reason, freed: str, taken: st
         return f"stays at {after}, on other cluster nodes: packs better"
     told = {
         reasons.WAITING: "waits: jobs before it in order have the room that its minimum needs",
-        reasons.SUSPENDED: f"{before} → 0: gives way to {taken or 'others'}",
+        reasons.PREEMPTED: f"{before} → 0: gives way to {taken or 'others'}",
     }
     return told.get(reason, f"stays at {after}")
 

@@ -31,8 +31,9 @@ def nominate(snap: snapshot.Snapshot, rules: settings.Settings) -> list[drafts.D
     seen: dict[tuple[frozenset[str] | None, int], Hosts] = {}
     kinds = {node.name: node.kind for node in snap.cluster_nodes}
     unique = {job.name: _plain(job) for job in reversed(snap.jobs)}
+    closed = {node.name: node for node in snap.cluster_nodes if not node.schedulable}
     return [
-        _nominate(job, _hosts(job, snap, seen), rules, _most(job, quotas, limits), kinds)
+        _nominate(job, _with_own(job, _hosts(job, snap, seen), closed), rules, _most(job, quotas, limits), kinds)
         for job in reversed(unique.values())
     ]
 
@@ -113,6 +114,18 @@ def _hosts(job: snapshot.Job, snap: snapshot.Snapshot, seen: dict[tuple[frozense
     if key not in seen:
         seen[key] = _count(job, snap.cluster_nodes)
     return seen[key]
+
+
+def _with_own(job: snapshot.Job, hosts: Hosts, closed: Mapping[str, snapshot.ClusterNode]) -> Hosts:
+    """Cordoned cluster nodes are room for the pods that are there."""
+    own = [(closed[placed.cluster_node], placed.pods) for placed in job.placement if placed.cluster_node in closed]
+    if not own:
+        return hosts
+    out = dict(hosts)
+    for node, pods in own:
+        stable, every = out.get(node.kind, (0, 0))
+        out[node.kind] = (stable + (0 if node.volatile else max(pods, 0)), every + max(pods, 0))
+    return out
 
 
 def _count(job: snapshot.Job, cluster_nodes: tuple[snapshot.ClusterNode, ...]) -> Hosts:

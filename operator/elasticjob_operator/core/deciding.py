@@ -7,6 +7,7 @@ action it is called a second time with the refusal, to say so in the status.
 import dataclasses
 
 from elasticjob_operator.api import conditions, status
+from elasticjob_operator.api.allocation import UNDECIDED
 from elasticjob_operator.api.job import Job
 from elasticjob_operator.api.spec import Spec
 from elasticjob_operator.core import (
@@ -55,6 +56,8 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         return _stuck(observed, Problem(INVALID_SPEC, spec), now, state="Invalid")
     if before_pods := [problem for problem in problems if problem.kind != "Pod"]:
         return _stuck(observed, before_pods[0], now, state=job.status.state if observed.round.record else "Starting")
+    if _waits_for_the_first_decision(observed):
+        return Decision(status=dataclasses.replace(job.status, state="Suspended", reason=UNDECIDED))
     freed = tuple(releasing.releases(observed, recreating.readable(observed)))
     seen = runs.filled(observed, spec)
     situation, step = _stepped(releasing.after(seen, freed), seen, spec, now)
@@ -88,6 +91,14 @@ def _makes_pod(action: Action) -> bool:
 
 def _timely(job: Job, now: int) -> Job:
     return dataclasses.replace(job, status=status.not_after(job.status, now))
+
+
+def _waits_for_the_first_decision(observed: Observed) -> bool:
+    """Whether a new job's size is the autoscaler's to say, which it does in a moment."""
+    spec, given = observed.job.spec, observed.allocation
+    undecided = isinstance(spec, Spec) and spec.nodes is None and not spec.suspend
+    new = observed.round.record is None and not observed.round.error and not observed.job.status.round
+    return undecided and new and given is not None and given.reason == UNDECIDED and not given.dry_run
 
 
 def _stepped(observed: Observed, seen: Observed, spec: Spec, now: int) -> tuple[Situation, Step]:

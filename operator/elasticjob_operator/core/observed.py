@@ -8,6 +8,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 
+from elasticjob_operator.api.allocation import Allocation
 from elasticjob_operator.api.installation import STRICTEST, Installation
 from elasticjob_operator.api.job import Job
 from elasticjob_operator.core.cluster_nodes import ClusterNode
@@ -70,6 +71,10 @@ class Observed:
     run_over: bool = False
     cluster_nodes: Mapping[str, ClusterNode] = dataclasses.field(default_factory=dict)
     budget: Budget | None = None
+    renewed: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """When the Leases were last renewed, by their slots and their holders' clocks."""
+    allocation: Allocation | None = None
+    """What the autoscaler has given the job; None: there is no autoscaler."""
 
     @functools.cached_property
     def used(self) -> frozenset[tuple[int, int]]:

@@ -21,7 +21,9 @@ def record(observed: Observed, spec: Spec) -> Record:
     Who was in the lost round is unknown, so its failures are kept and every process has to arrive again. A job that was
     over stays over.
     """
-    job, plan = observed.job, plans.first(observed, wanted=sizing.wanted(spec).nodes, kept=plans.kept(spec))
+    job = observed.job
+    size = sizing.wanted(spec, observed.allocation, planned=job.status.planned)
+    plan = plans.first(observed, wanted=size.nodes, kept=plans.kept(spec))
     seen = observed.highest_seen
     if seen == 0 and not observed.round.error:
         reason = Reason.STARTED if plan else Reason.SUSPENDED

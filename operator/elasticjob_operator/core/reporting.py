@@ -6,7 +6,9 @@ A moment is noted when the operator first sees what it belongs to, so a lost sta
 import dataclasses
 
 from elasticjob_operator.api import conditions, names, status
-from elasticjob_operator.core import avoiding, closing, hanging
+from elasticjob_operator.api.allocation import UNDECIDED, Allocation
+from elasticjob_operator.core import avoiding, closing, hanging, sizing
+from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
 from elasticjob_rendezvous.round.record import Phase, Record
@@ -42,6 +44,8 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         resizes=old.resizes + _changed_size(situation),
         last_resize=resize,
         progress=situation.observed.progress or old.progress,
+        progress_time=_progress_time(situation.observed),
+        allocation=_allocation(situation),
         start_time=_start_time(situation),
         waiting_since=_waiting_since(situation),
         notice_time=_notice_time(situation, before),
@@ -104,3 +108,23 @@ def _notice_time(situation: Situation, before: Record | None) -> int | None:
         return None
     same = before is not None and before.notice == notice
     return situation.status.notice_time if same and situation.status.notice_time is not None else situation.now
+
+
+def _progress_time(observed: Observed) -> int | None:
+    """When the last report was written, by its writer's clock: as the Lease says that brought it."""
+    old, last = observed.job.status, observed.progress
+    if last is None or last == old.progress:
+        return old.progress_time
+    return next((observed.renewed.get(slot) for slot, lease in observed.leases.items() if lease.progress == last), None)
+
+
+def _allocation(situation: Situation) -> Allocation | None:
+    """What the autoscaler gives, once it has decided. A suspended job has nothing, and is given something anew."""
+    given, old = situation.observed.allocation, situation.status.allocation
+    if given is None or given.reason == UNDECIDED:
+        return None if given is None else old
+    if not situation.spec.suspend or not given.wanted:
+        return given
+    return dataclasses.replace(
+        given, nodes=0, pending=0, reason=sizing.SUSPENDED, message="spec.suspend is true", time=situation.now
+    )

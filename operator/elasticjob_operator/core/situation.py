@@ -30,7 +30,7 @@ class Situation:
     @functools.cached_property
     def size(self) -> Size:
         """How many nodes the job is brought to, and why; none while it is suspended."""
-        return sizing.wanted(self.spec)
+        return sizing.wanted(self.spec, self.observed.allocation, planned=self.status.planned)
 
     @property
     def wanted(self) -> int:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from elasticjob_operator.api.allocation import UNDECIDED, Allocation
 from elasticjob_operator.api.spec import Spec
 
 SUSPENDED = "Suspended"
@@ -9,6 +10,9 @@ SUSPENDED = "Suspended"
 
 NODES = "Nodes"
 """``spec.nodes``: set by hand, by ``kubectl scale``, or by an autoscaler through ``/scale``."""
+
+ALLOCATED = "Allocated"
+"""What the autoscaler gives; where it gives none, its own reason says why."""
 
 MAX_NODES = "MaxNodes"
 """Nobody has said a size, so it is the most that the job may have."""
@@ -22,13 +26,19 @@ class Size:
     reason: str
 
 
-def wanted(spec: Spec) -> Size:
-    """The size that the job is brought to."""
+def wanted(spec: Spec, allocation: Allocation | None = None, *, planned: int = 0) -> Size:
+    """The size that the job is brought to.
+
+    *planned* is the size that it has: it stays so until an autoscaler that has just come has decided.
+    """
     if spec.suspend:
         return Size(0, SUSPENDED)
     if spec.nodes is not None:
         return Size(allowed(spec, spec.nodes), NODES)
-    return Size(allowed(spec, spec.max_nodes), MAX_NODES)
+    if allocation is None or allocation.dry_run:
+        return Size(allowed(spec, spec.max_nodes), MAX_NODES)
+    nodes = planned if allocation.reason == UNDECIDED else allocation.wanted
+    return Size(allowed(spec, nodes), ALLOCATED) if nodes else Size(0, allocation.reason)
 
 
 def allowed(spec: Spec, nodes: int) -> int:

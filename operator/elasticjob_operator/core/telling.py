@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from elasticjob_operator.api import conditions, status
-from elasticjob_operator.core import building, classing, describing, forsaking, leaving, noticing
+from elasticjob_operator.core import allocating, building, classing, describing, forsaking, leaving, noticing
 from elasticjob_operator.core.actions import Event, Problem
 from elasticjob_operator.core.situation import Situation
 from elasticjob_rendezvous.round import slots
@@ -26,6 +26,7 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
     yield from _notices(situation, new)
     yield from _resize(situation.status, new)
     yield from problem(situation.status, *problems[:1])
+    yield from allocating.events(situation.status, new)
     yield from _suspension(situation.status, new)
     yield from _end(situation.status, new)
 
@@ -102,7 +103,7 @@ def _resize(old: status.Status, new: status.Status) -> Iterator[Event]:
 def _suspension(old: status.Status, new: status.Status) -> Iterator[Event]:
     before, now = (conditions.find(s.conditions, conditions.SUSPENDED) for s in (old, new))
     if now and now.holds and not (before and before.holds):
-        yield Event("Suspended", f"the job has no pods any more: {now.reason}")
+        yield Event("Suspended", f"the job has no pods: {now.reason}")
     elif before and before.holds and now and not now.holds:
         yield Event("Resumed", f"the job starts again with {new.wanted} nodes")
 

@@ -5,9 +5,10 @@ content types, which differ from what we need in ways that are easy to miss.
 """
 
 import asyncio
+import contextlib
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 from urllib import parse
 
@@ -28,6 +29,9 @@ POOL = 64
 PAGE = 500
 """Objects a page of a long list, as kubectl asks for."""
 
+WATCH_SECONDS, SILENT_SECONDS = 300, 150
+"""A watch is begun anew after so long, and given up when nothing comes for so long: bookmarks come every minute."""
+
 _untyped: Any = config
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -43,6 +47,9 @@ _PATHS = {
     "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "Event": ("/apis/events.k8s.io/v1", "events"),
+    "Node": ("/api/v1", "nodes"),
+    "ResourceQuota": ("/api/v1", "resourcequotas"),
+    "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
 }
 
 
@@ -79,20 +86,50 @@ class Client:
         Raises:
             errors.ApiError: there was no good one.
         """
+        response = await self._send(method, where, query, body, aiohttp.ClientTimeout(total=seconds))
+        with _connection_errors(method, where):
+            return dict(json.loads(await response.read()))
+
+    async def watch(self, kind: str, namespace: str | None, query: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+        """The events of a kind from *query*'s ``resourceVersion`` on, bookmarks included, until the server ends them.
+
+        Raises:
+            errors.ApiError: the watch can't be had, or is cut off.
+        """
+        where, extra = path(kind, namespace), {"watch": "true", "allowWatchBookmarks": "true"}
+        extra |= {"timeoutSeconds": str(WATCH_SECONDS), **query}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=SILENT_SECONDS)
+        response, rest = await self._send("GET", where, extra, None, timeout), b""
+        try:
+            with _connection_errors("watch", where):
+                async for chunk in response.response.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield json.loads(line)
+        finally:
+            response.response.close()
+
+    async def _send(
+        self,
+        method: str,
+        where: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> Any:
+        """The response, its body not read yet. Raises ``errors.ApiError`` if it is not a good one."""
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         await self._client.update_params_for_auth(headers, [], ["BearerToken"], where, method, body)
         params = "&".join(f"{key}={parse.quote(value, safe='')}" for key, value in (query or {}).items())
         url = f"{self._client.configuration.host}{where}{'?' + params if params else ''}"
-        try:
+        with _connection_errors(method, where):
             response = await self._client.rest_client.request(
-                method, url, headers=headers, body=body, _request_timeout=aiohttp.ClientTimeout(total=seconds)
+                method, url, headers=headers, body=body, _request_timeout=timeout
             )
+            if 200 <= response.status < 300:  # noqa: PLR2004 - HTTP's own words for success
+                return response
             content = await response.read()
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-            raise errors.UnavailableError(0, f"{method} {where}: {error or type(error).__name__}") from error
-        if not 200 <= response.status < 300:  # noqa: PLR2004 - HTTP's own words for success
-            raise errors.from_response(response.status, content, response.headers.get("Retry-After"))
-        return dict(json.loads(content))
+        raise errors.from_response(response.status, content, response.headers.get("Retry-After"))
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
         """The object, or ``None`` where there is none."""
@@ -103,18 +140,19 @@ class Client:
 
     async def list(self, kind: str, namespace: str | None, selector: str = "") -> list[dict[str, Any]]:
         """All objects of a kind, in one namespace or in all, that *selector* fits."""
-        return [item async for item in self._pages(path(kind, namespace), selector)]
+        query = {"labelSelector": selector} if selector else {}
+        return [item async for page in self.pages(kind, namespace, query) for item in page.get("items") or ()]
 
-    async def _pages(self, where: str, selector: str) -> AsyncIterator[dict[str, Any]]:
-        query = {"limit": str(PAGE), **({"labelSelector": selector} if selector else {})}
+    async def pages(self, kind: str, namespace: str | None, query: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+        """A list, page by page; each says the ``resourceVersion`` from which a watch goes on."""
+        more = ""
         while True:
-            found = await self.request("GET", where, query=query)
-            for item in found.get("items") or ():
-                yield item
+            asked = {"limit": str(PAGE), **query, **({"continue": more} if more else {})}
+            found = await self.request("GET", path(kind, namespace), query=asked)
+            yield found
             more = found["metadata"].get("continue")
             if not more:
                 return
-            query["continue"] = more
 
     async def create(self, kind: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Make the object."""
@@ -144,6 +182,15 @@ class Client:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+
+@contextlib.contextmanager
+def _connection_errors(method: str, where: str) -> Iterator[None]:
+    """What a connection can do to us, as one of ours."""
+    try:
+        yield
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+        raise errors.UnavailableError(0, f"{method} {where}: {error or type(error).__name__}") from error
 
 
 async def connect() -> Client:

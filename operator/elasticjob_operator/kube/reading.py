@@ -6,11 +6,12 @@ the objects which give the pods their rights are there; they are looked at again
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from elasticjob_operator.api import job as jobs
-from elasticjob_operator.api import names
+from elasticjob_operator.api import names, times
+from elasticjob_operator.api.allocation import Allocation
 from elasticjob_operator.api.installation import STRICTEST, Installation
 from elasticjob_operator.api.rendezvous import Rendezvous
 from elasticjob_operator.core import children, observed, places, pods
@@ -39,12 +40,18 @@ class Reader:
     """Reads jobs. Remembers, for each job by UID and generation, until when its access objects need not be read."""
 
     def __init__(
-        self, client: Client, installation: Installation = STRICTEST, nodes: Mapping[str, ClusterNode] | None = None
+        self,
+        client: Client,
+        installation: Installation = STRICTEST,
+        nodes: Mapping[str, ClusterNode] | None = None,
+        allocate: Callable[[jobs.Job], Allocation] | None = None,
     ) -> None:
+        """*allocate* says what the autoscaler gives a job; None: there is no autoscaler."""
         self._client = client
         self._nodes = nodes if nodes is not None else {}
         self._open_budgets: set[str] = set()
         self._installation = installation
+        self._allocate = allocate
         self._access_until: dict[tuple[str, int], float] = {}
 
     async def read(self, key: Key) -> Reading | None:
@@ -76,6 +83,8 @@ class Reader:
             taken=frozenset(place for place in others if place),
             installation=self._installation,
             etcd=next(filter(None, (pods.etcd(job.name, item) for item in own)), None),
+            renewed=_renewed(job, leases),
+            allocation=self._allocate(job) if self._allocate else None,
         )
         return Reading(seen, found)
 
@@ -137,6 +146,14 @@ def _round(job: jobs.Job, item: dict[str, Any] | None) -> observed.Round:
     if found.job != job.uid:
         return observed.Round(version=version, error="it is another job's")
     return observed.Round(record=found, version=version)
+
+
+def _renewed(job: jobs.Job, items: Iterable[dict[str, Any]]) -> dict[int, int]:
+    """When each slot's Lease was last renewed, by its holder's clock."""
+    times_of = {
+        value.slot: times.parse((i.get("spec") or {}).get("renewTime")) for i in items if (value := _lease(job, i))
+    }
+    return {slot: when for slot, when in times_of.items() if when is not None}
 
 
 def _lease(job: jobs.Job, item: dict[str, Any]) -> lease.SlotLease | None:

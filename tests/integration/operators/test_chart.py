@@ -27,7 +27,8 @@ def test_it_lints_strictly() -> None:
 
 
 @pytest.mark.parametrize(
-    "flag", ["replica=2", "operator.workers=0", "image.pullPolicy=Sometimes", "operator.logLevel=loud"]
+    "flag",
+    ["replica=2", "operator.workers=0", "autoscaler.mode=loud", "image.pullPolicy=Sometimes", "operator.logLevel=loud"],
 )
 def test_values_that_it_does_not_know_are_refused(flag: str) -> None:
     done = helm("template", "elasticjob", str(CHART), "--set", flag)
@@ -38,15 +39,24 @@ def test_values_that_it_does_not_know_are_refused(flag: str) -> None:
 
 def test_one_cluster_role_or_a_role_in_each_watched_namespace() -> None:
     everywhere = rendered()
-    somewhere = rendered("--set", "operator.watchNamespaces={a,b}")
+    somewhere = rendered("--set", "operator.watchNamespaces={a,b}", "--set", "autoscaler.mode=off")
 
     assert {"ClusterRole", "ClusterRoleBinding"} <= {item["kind"] for item in everywhere}
     (role,) = [item for item in somewhere if item["kind"] == "ClusterRole"]
     assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]
-    nowhere = rendered("--set", "operator.watchNamespaces={a,b}", "--set", "operator.watchClusterNodes=false")
+    off = ("--set", "operator.watchClusterNodes=false", "--set", "autoscaler.mode=off")
+    nowhere = rendered("--set", "operator.watchNamespaces={a,b}", *off)
     assert not {"ClusterRole", "ClusterRoleBinding"} & {item["kind"] for item in nowhere}
     places = [item["metadata"]["namespace"] for item in somewhere if item["kind"] == "Role"]
     assert places == ["a", "b", SYSTEM]
+
+
+def test_the_autoscaler_only_reads_and_needs_no_more_rights_than_that() -> None:
+    (role,) = [i for i in rendered() if i["kind"] == "ClusterRole" and i["metadata"]["name"].endswith("-autoscaler")]
+
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "watch"}
+    resources = {resource for rule in role["rules"] for resource in rule["resources"]}
+    assert resources == {"nodes", "pods", "resourcequotas", "priorityclasses"}
 
 
 def test_without_its_crd_it_makes_none() -> None:

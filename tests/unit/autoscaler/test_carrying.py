@@ -117,14 +117,14 @@ def test_a_size_that_stands_keeps_its_words_and_its_time() -> None:
 
 def test_who_gave_way_goes_on_saying_to_whom() -> None:
     had = job("a", minNodes=2, granted=0)
-    had["status"]["allocation"] |= {"reason": "Suspended", "message": "2 → 0: gives way to default/b (2)"}
+    had["status"]["allocation"] |= {"reason": "Preempted", "message": "2 → 0: gives way to default/b (2)"}
     pods = [pod("x", "n1", gpus=4)]
 
     one = carried(paint(had, nodes=[node("n1")], pods=pods))[0]["uid-a"]
 
     assert (one.reason, one.message) == ("NoCapacity", "no cluster node it may run on has room for one of its pods")
     other = carried(paint(had, job("b", nodes=4), nodes=[node("n1")], pods=pods_of("b", 4)))[0]["uid-a"]
-    assert (other.reason, other.message) == ("Suspended", "2 → 0: gives way to default/b (2)")
+    assert (other.reason, other.message) == ("Preempted", "2 → 0: gives way to default/b (2)")
 
 
 # Ceilings: pods that the scheduler has no room for

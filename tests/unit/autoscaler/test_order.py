@@ -22,7 +22,7 @@ def test_it_then_suspends_the_lowest_priority_which_resumes_by_itself() -> None:
     grants = decide(nodes(2), *running, job("high", 4, 4, priority=10, age=0.0))
 
     assert sizes(grants) == {"middle": 4, "lowest": 0, "high": 4}
-    assert grants["lowest"].reason is REASON.SUSPENDED
+    assert grants["lowest"].reason is REASON.PREEMPTED
     assert "high" in grants["lowest"].message
     assert sizes(decide(nodes(2), running[0], job("lowest", 4, 4, priority=1))) == {"middle": 4, "lowest": 4}
 

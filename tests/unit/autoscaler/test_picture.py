@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.autoscaler import snapshot
+from elasticjob_operator.autoscaler import deciding, snapshot
 from elasticjob_operator.autoscaler.seeing import picture
 from unit.autoscaler.worlds import GPU, NOW, at, job, node, paint, pod
 
@@ -37,11 +37,15 @@ def test_pods_of_jobs_that_are_over_are_others_while_they_last() -> None:
     assert nodes_of(seen)[f"n1/{GPU}"].free == 3
 
 
-def test_cluster_nodes_that_are_not_ready_are_not_there_and_cordoned_ones_take_nobody_new() -> None:
-    seen = paint(job("a"), nodes=[node("n1", ready=False), node("n2", cordoned=True)], pods=[])
+def test_cluster_nodes_that_are_not_ready_or_cordoned_keep_who_is_there_and_take_nobody_new() -> None:
+    pods = [pod(f"a-{n}-0", f"n{n + 1}", job="a") for n in range(2)]
+    seen = paint(job("a", granted=2), job("b"), nodes=[node("n1", ready=False), node("n2", cordoned=True)], pods=pods)
 
-    assert {name: n.schedulable for name, n in nodes_of(seen).items()} == {f"n2/{GPU}": False}
+    made = deciding.decide(seen.snapshot)
+
+    assert {name: n.schedulable for name, n in nodes_of(seen).items()} == {f"n1/{GPU}": False, f"n2/{GPU}": False}
     assert seen.stock.free() == {}
+    assert made.nodes() == {"default/a": 2, "default/b": 0}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +95,13 @@ def test_sizes_age_priority_and_queue_come_from_the_job() -> None:
     one = job_of(seen)
     assert (one.minimum, one.maximum, one.age, one.queue, one.priority) == (2, 4, 3600, "red", 100)
     assert job_of(seen, "b").priority == 7
+
+
+def test_allowed_sizes_are_the_jobs_own() -> None:
+    some = job("a", maxNodes=8, allowedNodes={"sizes": [1, 2, 8]})
+
+    assert job_of(paint(some)).allowed == (1, 2, 8)
+    assert job_of(paint(job("a"))).allowed == ()
 
 
 def test_a_job_has_what_it_was_granted_and_waits_since_it_has_nothing() -> None:

@@ -138,3 +138,30 @@ async def test_no_cluster_is_one_line_too(monkeypatch: pytest.MonkeyPatch, capsy
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert "no cluster to talk to" in lines[0]
+
+
+def test_the_autoscalers_settings_are_read_and_checked() -> None:
+    found = settings.parse(
+        [
+            "--queues",
+            '[{"name": "red", "weight": 2, "quota": 8}]',
+            "--autoscaler=dry-run",
+            "--accelerators=a.b/c, d.e/f",
+        ],
+        {},
+    )
+
+    assert found.autoscaler == settings.Autoscaler(
+        "dry-run", ("a.b/c", "d.e/f"), "topology.kubernetes.io/zone", (settings.Queue("red", 2, 8),)
+    )
+    for flag in (
+        "--autoscaler=perhaps",
+        "--queues=red",
+        '--queues=[{"weight": 1}]',
+        '--queues=[{"name": "red", "quota": -1}]',
+        '--queues=[{"name": "red"}, {"name": "red"}]',
+        '--queues=[{"name": "red", "colour": 1}]',
+        "--pending-accelerators=-1",
+    ):
+        with pytest.raises(settings.SettingsError):
+            settings.parse([flag], {})

@@ -56,6 +56,8 @@ def carried(
     memories: Mapping[str, measuring.Memory],
     promises: Promises,
     now: int,
+    *,
+    dry_run: bool = False,
 ) -> tuple[dict[str, allocations.Allocation], Promises]:
     """What each job has from now on, by UID, and the promises that stand."""
     jobs = {job.name: job for job in seen.snapshot.jobs}
@@ -69,10 +71,13 @@ def carried(
         one, job = seen.seen[decided.job], jobs[decided.job]
         grant = _pinned(decided, one) or _kept_words(decided, promises.get(decided.job))
         more = grant.nodes - max(job.granted, len(one.bound)) if job.pinned is None else 0
-        if job.accelerators and more > 0 and not room.take(job, grant.placement, more, partly=False):
+        waits = not dry_run and job.accelerators > 0 and more > 0
+        if waits and not room.take(job, grant.placement, more, partly=False):
             kept[grant.job] = grant
             grant = _put_off(grant)
-        found[one.job.uid] = _allocation(grant, one, job, memories.get(one.job.uid), now)
+        found[one.job.uid] = dataclasses.replace(
+            _allocation(grant, one, job, memories.get(one.job.uid), now), dry_run=dry_run
+        )
     return found, kept
 
 
@@ -102,7 +107,7 @@ def _allocation(
 ) -> allocations.Allocation:
     """The grant for the job's status. One that says the same as before keeps its words and its time."""
     known = one.job.status.allocation
-    same = known is not None and not known.dry_run and (known.nodes, known.pending) == (grant.nodes, grant.ask)
+    same = known is not None and (known.nodes, known.pending) == (grant.nodes, grant.ask)
     made = allocations.Allocation(
         nodes=grant.nodes,
         pending=grant.ask,
@@ -122,5 +127,5 @@ def _allocation(
 
 def _goes_on(grant: decision.Grant, known: allocations.Allocation) -> bool:
     """Whether the words of the decision that led here still say it: a size that stands, a wait for the same reason."""
-    gave_way = known.reason == decision.Reason.SUSPENDED.value and grant.reason is WAITING
+    gave_way = known.reason == decision.Reason.PREEMPTED.value and grant.reason is WAITING
     return bool(grant.nodes) or gave_way or known.reason == grant.reason.value

@@ -46,6 +46,14 @@ class Node:
     devices: Mapping[str, int]
     """What its pods may have in all."""
 
+    @property
+    def open(self) -> bool:
+        """Whether new pods may come. Those that are there stay when it is not ready, too: they may well train on, and
+        when they don't, that is found out by their own silence. A control plane that loses sight of all cluster nodes
+        at once must not stop every job.
+        """
+        return self.ready and not self.cordoned
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pod:

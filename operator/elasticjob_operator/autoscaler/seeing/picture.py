@@ -148,6 +148,7 @@ def _job(one: Seen, world: World, candidates: frozenset[str], priority: int) -> 
         minimum=minimum,
         maximum=maximum,
         age=age,
+        allowed=tuple(sorted(wish.sizes)) if wish.nodes is None else (),
         accelerators=one.each,
         candidates=candidates,
         namespace=job.namespace,

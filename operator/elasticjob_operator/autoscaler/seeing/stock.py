@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stock:
-    """All cluster nodes that are well, with what others hold and what is free now."""
+    """All cluster nodes, with what others hold and what is free now."""
 
     nodes: Mapping[str, objects.Node]
     total: Mapping[Place, int]
@@ -65,17 +65,17 @@ class Stock:
                 kind=kind(self.nodes[place.node], place.resource),
                 domain=self.nodes[place.node].labels.get(topology, ""),
                 volatile=any(self.nodes[place.node].labels.get(key) == value for key, value in VOLATILE.items()),
-                schedulable=not self.nodes[place.node].cordoned,
+                schedulable=self.nodes[place.node].open,
             )
             for place, count in sorted(self.total.items())
         )
 
     def free(self) -> dict[str, int]:
-        """Devices that a pod could have at once, by place; none on cordoned cluster nodes."""
+        """Devices that a pod could have at once, by place; none on cluster nodes that take no pods."""
         return {
             place.key: max(count - self.held.get(place, 0), 0)
             for place, count in self.total.items()
-            if not self.nodes[place.node].cordoned
+            if self.nodes[place.node].open
         }
 
     def candidates(self, wishes: matching.Wishes, resource: str) -> frozenset[str]:
@@ -94,18 +94,18 @@ def take(
     nodes: Iterable[objects.Node], pods: Iterable[objects.Pod], resources: Collection[str], ours: Collection[str]
 ) -> Stock:
     """The stock of these resources. *ours*: UIDs of the jobs whose pods are the decision's own affair."""
-    well = {node.name: node for node in nodes if node.ready}
+    known = {node.name: node for node in nodes}
     total = {
         Place(node.name, resource): count
-        for node in well.values()
+        for node in known.values()
         for resource, count in node.devices.items()
         if resource in resources and count > 0
     }
     others: dict[Place, int] = collections.Counter()
     held: dict[Place, int] = collections.Counter()
     for pod in pods:
-        for resource, count in pod.devices.items() if pod.node in well else ():
+        for resource, count in pod.devices.items() if pod.node in known else ():
             held[Place(pod.node, resource)] += count
             if pod.owner not in ours:
                 others[Place(pod.node, resource)] += count
-    return Stock(well, total, others, held)
+    return Stock(known, total, others, held)
