@@ -127,6 +127,8 @@ class Keeper:
         record = session.board.view.record
         if record is not None and record.number == current.number:
             session.train.notice(record.notice)
+        if seconds := session.train.busy():
+            self._pending["busy"] = seconds
         news = session.train.progress()
         if news is None:
             return
@@ -134,7 +136,7 @@ class Keeper:
         urgent = bool(checkpointed) and self._told != (current.number, checkpointed)
         if progress is not None and progress.round == current.number and not current.stepped:
             current.stepped = urgent = True
-        self._pending = {"progress": progress, "checkpointed": checkpointed}
+        self._pending |= {"progress": progress, "checkpointed": checkpointed}
         if urgent:
             self._renew_at, self._told = 0.0, (current.number, checkpointed)
 
@@ -142,7 +144,7 @@ class Keeper:
         """What the training script has reported and the Lease does not say yet."""
         news = self._session.train.progress()
         if news is not None:
-            self._pending = dict(zip(("progress", "checkpointed"), news, strict=True))
+            self._pending |= dict(zip(("progress", "checkpointed"), news, strict=True))
         return dict(self._pending)
 
     # The round

@@ -1,8 +1,8 @@
 """The directory through which the agent and its workers' training scripts talk: small JSON files, replaced atomically.
 
-``round.json`` and ``notice.json`` are the agent's, ``progress.json`` is global rank 0's worker's, ``stacks.<pid>``
-any worker's. What can't be read in
-it is as good as absent: a training script must not be able to break its agent.
+``round.json`` and ``notice.json`` are the agent's, ``progress.json`` is global rank 0's worker's, ``busy.json`` its
+first local worker's, ``stacks.<pid>`` any worker's. What can't be read in it is as good as absent: a training script
+must not be able to break its agent.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ DUMP_SIGNAL = signal.SIGUSR2
 """At which a worker that has imported the training side writes the stacks of its threads (``train.evidence``)."""
 
 _MAX_BYTES = 4096
+_OF_A_ROUND = ("notice.json", "progress.json", "busy.json")
 
 
 class TrainDir:
@@ -49,7 +50,7 @@ class TrainDir:
 
     def begin(self, record: Record) -> None:
         """A round begins: the last one's files are gone before its workers start."""
-        for path in (self.path / "notice.json", self.path / "progress.json", *self.path.glob(f"{STACKS}*")):
+        for path in (*map(self.path.joinpath, _OF_A_ROUND), *self.path.glob(f"{STACKS}*")):
             path.unlink(missing_ok=True)
         self._read_at = self._notice = None
         nodes, reason = len(record.members), record.reason.value
@@ -66,6 +67,14 @@ class TrainDir:
             (self.path / "notice.json").unlink(missing_ok=True)
         else:
             self._write("notice.json", {"id": notice.id, "graceSeconds": notice.grace_seconds})
+
+    def busy(self) -> float:
+        """Seconds of a step that the node's first worker spends on its own work; 0 while it says nothing sensible."""
+        try:
+            text = (self.path / "busy.json").read_text()[:_MAX_BYTES]
+        except (OSError, ValueError):
+            return 0.0
+        return lease.parse(0, "", {lease.BUSY: text}).busy
 
     def progress(self) -> tuple[lease.Progress | None, str] | None:
         """The progress and the last checkpointed notice, or None while nothing new was written."""

@@ -13,6 +13,7 @@ SUSPENDED = "Suspended"
 ALLOCATED = "Allocated"
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
+STRAGGLING = "Straggling"
 
 MAX_MESSAGE = 1024
 """Longest message, in characters (the CRD's bound)."""

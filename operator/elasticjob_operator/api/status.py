@@ -46,6 +46,14 @@ class Failure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Slow:
+    """A node that is slower than its peers, and since when."""
+
+    slot: int
+    since: int
+
+
+@dataclasses.dataclass(frozen=True)
 class BadNode:
     """A cluster node on which pods failed for no fault of their own: how often, and when last."""
 
@@ -98,6 +106,7 @@ class Status:
     restarts: int = 0
     refilled: Spent = Spent()
     bad_nodes: tuple[BadNode, ...] = ()
+    slow: tuple[Slow, ...] = ()
     resizes: int = 0
     last_resize: Resize | None = None
     last_failure: Failure | None = None
@@ -184,6 +193,7 @@ def dump(status: Status) -> dict[str, Any]:
     data["conditions"] = [conditions.dump(c) for c in status.conditions]
     data["countedPods"] = list(status.counted)
     data["lastResize"] = status.last_resize and _resize(status.last_resize)
+    data["slowNodes"] = [{"node": slow.slot, "since": times.dump(slow.since)} for slow in status.slow]
     data["badClusterNodes"] = [
         {"name": bad.name, "failures": bad.failures, "time": times.dump(bad.time)} for bad in status.bad_nodes
     ]
@@ -213,6 +223,7 @@ def parse(data: Mapping[str, Any] | None) -> Status:
         counted=tuple(str(uid) for uid in data.get("countedPods") or ()),
         last_resize=_part(data, "lastResize", _parse_resize),
         last_failure=_part(data, "lastFailure", _parse_failure),
+        slow=_part(data, "slowNodes", _parse_slow) or (),
         bad_nodes=_part(data, "badClusterNodes", _parse_bad_nodes) or (),
         refilled=_part(data, "refilled", _parse_spent) or Spent(),
         progress=_part(data, "progress", _parse_progress),
@@ -302,6 +313,10 @@ def _parse_failure(data: Mapping[str, Any]) -> Failure:
         round=int(data.get("round", 0)),
         details=str(data.get("details", "")),
     )
+
+
+def _parse_slow(data: Any) -> tuple[Slow, ...]:
+    return tuple(Slow(int(one["node"]), times.parse(one["since"]) or 0) for one in data)
 
 
 def _parse_bad_nodes(data: Any) -> tuple[BadNode, ...]:

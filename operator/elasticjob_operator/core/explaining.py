@@ -4,7 +4,16 @@ import dataclasses
 
 from elasticjob_operator.api import conditions, status
 from elasticjob_operator.api.conditions import Condition
-from elasticjob_operator.core import allocating, arriving, cleaning, closing, describing, replacing, resizing
+from elasticjob_operator.core import (
+    allocating,
+    arriving,
+    cleaning,
+    closing,
+    describing,
+    replacing,
+    resizing,
+    straggling,
+)
 from elasticjob_operator.core.actions import Problem
 from elasticjob_operator.core.pods import Pod
 from elasticjob_operator.core.resizing import Stage
@@ -28,6 +37,7 @@ def explained(situation: Situation, known: status.Status, problems: tuple[Proble
         _suspended(situation),
         *allocating.allocated(known),
         *_endings(situation, over=over),
+        *filter(None, [straggling.condition(situation)]),
     ]
     known = dataclasses.replace(
         known,

@@ -7,7 +7,7 @@ import dataclasses
 
 from elasticjob_operator.api import conditions, names, status
 from elasticjob_operator.api.allocation import UNDECIDED, Allocation
-from elasticjob_operator.core import avoiding, closing, hanging, sizing
+from elasticjob_operator.core import avoiding, closing, hanging, sizing, straggling
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
@@ -41,6 +41,7 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         last_progress_time=hanging.seen(situation),
         refilled=counters.refilled,
         bad_nodes=avoiding.remembered(situation),
+        slow=straggling.remembered(situation)[:64],
         resizes=old.resizes + _changed_size(situation),
         last_resize=resize,
         progress=situation.observed.progress or old.progress,

@@ -22,6 +22,7 @@ FINISHED = PREFIX + "finished"
 CHECKPOINTED = PREFIX + "checkpointed"
 PROGRESS = PREFIX + "progress"
 FAILURE = PREFIX + "failure"
+BUSY = PREFIX + "busy"
 
 JOB_LABEL = PREFIX + "job-name"
 SLOT_LABEL = PREFIX + "slot"
@@ -77,6 +78,8 @@ class SlotLease:
     checkpointed: str = ""
     progress: Progress | None = None
     failure: Failure | None = None
+    busy: float = 0.0
+    """Seconds of a step that this node's first worker spends on its own work, lately; 0 if it does not say."""
     job: str = ""
     """The holder's job, as in the record."""
     refused: tuple[str, ...] = dataclasses.field(default=(), compare=False)
@@ -103,6 +106,7 @@ def annotations(lease: SlotLease) -> dict[str, str]:
         CHECKPOINTED: lease.checkpointed,
         PROGRESS: _progress_text(lease.progress),
         FAILURE: _failure_text(lease.failure),
+        BUSY: f"{lease.busy:.4g}" if lease.busy else "",
     }
     return {key: text for key, text in texts.items() if text}
 
@@ -136,6 +140,7 @@ def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | Non
         checkpointed=read(CHECKPOINTED, str, ""),
         progress=read(PROGRESS, _progress, None),
         failure=read(FAILURE, _failure, None, MAX_FAILURE),
+        busy=read(BUSY, _seconds, 0.0),
         refused=tuple(refused),
     )
 
@@ -150,6 +155,13 @@ def _number(text: str) -> int:
     if not text.isascii() or not text.isdecimal():
         raise ValueError(f"not a number from 0: {text!r}")
     return _round(int(text))
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < MAX_NUMBER:
+        raise ValueError(f"not a number of seconds: {text!r}")
+    return seconds
 
 
 def _store(text: str) -> str:

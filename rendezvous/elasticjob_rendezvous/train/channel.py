@@ -52,12 +52,15 @@ class RoundInfo:
 class Channel:
     """One worker's end of the directory.
 
-    Invariant: only global rank 0 writes, and ``progress.json`` alone.
+    Invariant: only global rank 0 writes ``progress.json``, only local rank 0 ``busy.json``, and nobody anything else.
     """
 
-    def __init__(self, directory: pathlib.Path | None, *, rank: int) -> None:
+    def __init__(self, directory: pathlib.Path | None, *, rank: int, local_rank: int = 0) -> None:
         self._directory = directory
         self._rank = rank
+        self._local_rank = local_rank
+        self._busy = 0.0
+        self._busy_at = -math.inf
         self._notice: tuple[tuple[int, int], Notice] | None = None  # with the inode and mtime that it was read at
         self._answered = ""
         self._report: dict[str, Any] = {}
@@ -68,7 +71,9 @@ class Channel:
     @classmethod
     def from_environment(cls) -> Channel:
         directory = os.environ.get(TRAIN_DIR)
-        return cls(pathlib.Path(directory) if directory else None, rank=int(os.environ.get("RANK", "0")))
+        return cls(
+            pathlib.Path(directory) if directory else None, rank=_number("RANK"), local_rank=_number("LOCAL_RANK")
+        )
 
     def round_info(self) -> RoundInfo | None:
         data = self._read("round.json")
@@ -87,8 +92,14 @@ class Channel:
         self._answered = notice.id or (current.id if current else self._answered)
         self._write()
 
-    def report_progress(self, *, step: int, samples: int, loss: float | torch.Tensor | None = None) -> None:
-        if self._directory is None or self._rank != 0:
+    def report_progress(
+        self, *, step: int, samples: int, loss: float | torch.Tensor | None = None, busy: float | None = None
+    ) -> None:
+        if self._directory is None:
+            return
+        if busy is not None and self._local_rank == 0:
+            self._tell_busy(busy)
+        if self._rank != 0:
             return
         first = not self._report
         if first:
@@ -97,6 +108,14 @@ class Channel:
         self._held_back = True
         if first or time.monotonic() - self._written_at >= REPORT_INTERVAL:
             self._write()
+
+    def _tell_busy(self, seconds: float) -> None:
+        """A mean in which the last twenty steps weigh most: one slow step is none of a slow node."""
+        self._busy = seconds if not self._busy else self._busy + (seconds - self._busy) / 20
+        now = time.monotonic()
+        if now - self._busy_at >= REPORT_INTERVAL:
+            self._busy_at = now
+            self._replace("busy.json", f"{self._busy:.4g}")
 
     def flush(self) -> None:
         """Write the last report, if it was held back: at the end of the process it is the final one."""
@@ -133,27 +152,38 @@ class Channel:
         """
         if self._directory is None or self._rank != 0:
             return
-        self._written_at, self._held_back = time.monotonic(), False
+        self._written_at = time.monotonic()
         report = {"step": 0, "samples": 0, "loss": None, **self._report, "checkpointed": self._answered}
         report["round"] = self._round_number
         report["loss"] = _finite(report["loss"])
-        draft = self._directory / f"progress.json.{os.getpid()}"
+        self._held_back = not self._replace("progress.json", json.dumps(report))
+
+    def _replace(self, name: str, text: str) -> bool:
+        """Write a file of the directory as a whole; whether there is nothing to try again."""
+        if self._directory is None:
+            return True
+        draft = self._directory / f"{name}.{os.getpid()}"
         try:
-            draft.write_text(json.dumps(report), "utf-8")
-            draft.replace(self._directory / "progress.json")
+            draft.write_text(text, "utf-8")
+            draft.replace(self._directory / name)
         except FileNotFoundError:  # the agent is gone, and its directory with it
-            return
+            return True
         except OSError as error:
-            self._held_back = True
             if not self._complained:
                 self._complained = True
                 logger.warning("progress can't be reported: %s", error)
+            return False
+        return True
 
     @functools.cached_property
     def _round_number(self) -> int:
         """Read once: workers are new processes in every round."""
         info = self.round_info()
         return info.number if info else 0
+
+
+def _number(variable: str) -> int:
+    return int(os.environ.get(variable, "0"))
 
 
 def _finite(loss: float | torch.Tensor | None) -> float | None:
@@ -186,10 +216,16 @@ def checkpointed(notice: Notice) -> None:
     _channel().checkpointed(notice)
 
 
-def report_progress(*, step: int, samples: int, loss: float | torch.Tensor | None = None) -> None:
+def report_progress(
+    *, step: int, samples: int, loss: float | torch.Tensor | None = None, busy: float | None = None
+) -> None:
     """Report the work done so far. Call it after each step, on every rank; global rank 0 is heard.
 
     The first report of a process is written at once and the last when it ends; between them at most one in a second. A
     *loss* on an accelerator is copied only when it is written, so a report costs no synchronisation.
+
+    *busy*: seconds of this step that this process spent on its own work, not waiting for others: loading its data and
+    the forward pass, say, but nothing that ends in a collective. Each node's first worker is heard. A node that takes
+    much longer than its peers for a minute is named in the job's condition ``Straggling``.
     """
-    _channel().report_progress(step=step, samples=samples, loss=loss)
+    _channel().report_progress(step=step, samples=samples, loss=loss, busy=busy)

@@ -93,6 +93,15 @@ def test_workers_that_hang_are_made_to_write_their_stacks_and_nobody_else(train:
     assert not list(train.path.glob("stacks.*"))
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("0.25", 0.25), ("-1", 0.0), ("nan", 0.0), ("x" * 9999, 0.0), ("", 0.0)])
+def test_how_long_work_takes_is_read_if_it_makes_sense(train: traindir.TrainDir, text: str, seconds: float) -> None:
+    assert train.busy() == 0.0
+    (train.path / "busy.json").write_text(text)
+    assert train.busy() == seconds
+    train.begin(RECORD)
+    assert train.busy() == 0.0
+
+
 def test_a_report_without_sense_has_no_progress(train: traindir.TrainDir) -> None:
     (train.path / "progress.json").write_text('{"round": "one", "step": {}, "checkpointed": 7}')
     assert train.progress() == (None, "")

@@ -191,3 +191,19 @@ def test_the_functions_use_the_agents_directory(tmp_path: pathlib.Path, monkeypa
     train.checkpointed(notice)
     assert progress(tmp_path)["checkpointed"] == "n1"
     channel._channel.cache_clear()
+
+
+def test_each_nodes_first_worker_tells_how_long_its_work_takes(tmp_path: pathlib.Path, clock: list[float]) -> None:
+    first = train.Channel(tmp_path, rank=4, local_rank=0)
+    second = train.Channel(tmp_path, rank=5, local_rank=1)
+
+    second.report_progress(step=1, samples=1, busy=9.0)
+    assert not (tmp_path / "busy.json").exists()
+    first.report_progress(step=1, samples=1, busy=0.2)
+    assert (tmp_path / "busy.json").read_text() == "0.2"
+    first.report_progress(step=2, samples=2, busy=4.2)
+    assert (tmp_path / "busy.json").read_text() == "0.2"
+    clock[0] += 1.0
+    first.report_progress(step=3, samples=3, busy=0.4)
+    assert (tmp_path / "busy.json").read_text() == "0.4"
+    assert not (tmp_path / "progress.json").exists()

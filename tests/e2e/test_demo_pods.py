@@ -1,0 +1,72 @@
+"""What only real pods show: a drain, and an image that can't be pulled at first."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from demo import checks, story
+from support import e2e_scenes
+
+if TYPE_CHECKING:
+    from demo.story import Scene
+
+IMAGE = "docker.io/elasticjob/digits:dev"
+
+
+def apply(scene: Scene, container: dict[str, Any], **fields: Any) -> None:
+    """A job of one node whose container is this one."""
+    template = {"spec": {"containers": [{"name": "trainer", **container}]}}
+    job = {
+        "apiVersion": "elasticjob.dev/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": story.JOB},
+        "spec": {"maxNodes": 1, "template": template, **fields},
+    }
+    scene.kubectl("-n", scene.view.namespace, "apply", "-f", "-", input=yaml.safe_dump(job))
+
+
+def status(scene: Scene) -> dict[str, Any]:
+    return dict(scene.job.get("status") or {})
+
+
+def test_a_drain_waits_for_a_checkpoint_and_takes_the_pod_then(scene: Scene) -> None:
+    before = story.start_with_two(scene)
+    moved = before.members[1]
+    node = scene.view.objects["pods"][scene.pod_of(moved)]["spec"]["nodeName"]
+    here = f"--pod-selector=elasticjob.dev/job-name={story.JOB}"
+
+    try:
+        scene.run("drain", node, here, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
+        lease = scene.view.objects["leases"][f"{story.JOB}-{before.members[0].slot}"]
+        assert lease["metadata"]["annotations"]["elasticjob.dev/checkpointed"].startswith("leaving.")
+        after = scene.wait_round("two nodes again", lambda one: one.number > before.number and one.size > 1)
+        places = {scene.view.objects["pods"][scene.pod_of(one)]["spec"]["nodeName"] for one in after.members}
+        assert node not in places
+    finally:
+        scene.run("uncordon", node)
+    checks.equal("disruptions", expected=1, seen=status(scene)["disruptions"])
+    checks.equal("failures", expected=0, seen=status(scene)["failures"])
+    checks.learned(e2e_scenes.finish(scene))
+
+
+def test_an_image_that_can_not_be_pulled_is_told_and_heals_when_it_is_mended(scene: Scene) -> None:
+    apply(
+        scene,
+        {"image": "docker.io/elasticjob/digits:none", "imagePullPolicy": "IfNotPresent", "command": ["sleep", "99"]},
+    )
+
+    scene.wait("the trouble", lambda: status(scene).get("reason") in ("ErrImagePull", "ImagePullBackOff"))
+    mended = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": IMAGE}]
+    scene.run("patch", f"elasticjob/{story.JOB}", "--type=json", "-p", json.dumps(mended))
+
+    ready = scene.wait("a ready pod", lambda: _ready(scene))
+    checks.equal("status of PodsReady", expected="True", seen=ready["status"])
+    checks.equal("failures", expected=0, seen=status(scene)["failures"])
+
+
+def _ready(scene: Scene) -> dict[str, Any] | None:
+    found = [c for c in status(scene).get("conditions", ()) if c["type"] == "PodsReady" and c["status"] == "True"]
+    return found[0] if found else None
