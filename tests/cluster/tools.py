@@ -46,6 +46,7 @@ PROGRAMS = {
     "kubelet": _kubernetes("kubelet"),
     "kube-proxy": _kubernetes("kube-proxy"),
     "dns": Program("dns", "."),
+    "etcd-v2": Program("etcd", "go.etcd.io/etcd/server/v3"),
     "helm": Program("helm", "helm.sh/helm/v4/cmd/helm", _HELM_FLAGS),
 }
 CONTROL_PLANE = ("pause", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")

@@ -37,11 +37,12 @@ def prepare(cluster: Cluster, namespace: str) -> None:
     make_namespace(cluster, namespace)
 
 
-def install_operator(cluster: Cluster) -> None:
-    """Install this repository's chart, and wait until the operator is ready."""
+def install_operator(cluster: Cluster, *flags: str) -> None:
+    """Install this repository's chart with Helm's *flags*, and wait until the operator is ready."""
     with progress.step("installing the operator: helm install elasticjob charts/elasticjob"):
         where = ("--namespace", OPERATOR_NAMESPACE, "--create-namespace")
-        cluster.helm("upgrade", "--install", RELEASE, CHART, *where, "--set=image.tag=dev", "--wait", "--timeout=180s")
+        how = ("--set=image.tag=dev", *flags, "--wait", "--timeout=180s")
+        cluster.helm("upgrade", "--install", RELEASE, CHART, *where, *how)
 
 
 def make_namespace(cluster: Cluster, namespace: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster import LocalCluster
+from cluster.images import etcd
 from demo import evidence, staging
 from support import checkout, e2e_audit, e2e_scenes
 
@@ -53,7 +54,7 @@ def cluster(outages: list[tuple[datetime, datetime]]) -> Iterator[Cluster]:
     """
     cluster = staging.bring_up(checkout.cluster_name("e2e"))
     try:
-        staging.install_operator(cluster)
+        staging.install_operator(cluster, f"--set=etcd.image={etcd.NAME}")
         yield cluster
         if isinstance(cluster, LocalCluster):  # only its audit log is at hand
             assert e2e_audit.refused(cluster.audit_log, outages) == []

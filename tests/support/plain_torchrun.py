@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
+
+from support import rendezvous_forks as forks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,12 @@ PATIENCE = 90.0
 """Seconds for anything that should come to pass: torch alone takes ten to start on a busy machine."""
 
 
+def first_steps(log: str) -> list[tuple[int, int, int]]:
+    """Rank, size of the group, and how many took part in its first step, for each group that a worker has been in."""
+    found = re.findall(r"FIRST rank=(\d+) world=(\d+) sum=(\d+)", log)
+    return [(int(rank), int(world), int(total)) for rank, world, total in found]
+
+
 class Torchrun:
     """One agent with its workers, which end when the file *finish* is there."""
 
@@ -26,14 +32,11 @@ class Torchrun:
         self.log = log
         settings = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "ELASTICJOB_", "TORCH"))}
         settings |= {"PYTHONPATH": str(ROOT / "rendezvous"), "OMP_NUM_THREADS": "1", **env}
-        command = [sys.executable, "-m", "torch.distributed.run", str(WORKER), str(finish)]
-        with log.open("wb") as out:
-            self.process = subprocess.Popen(command, env=settings, stdout=out, stderr=subprocess.STDOUT)
+        self.process = forks.Fork(forks.torchrun, str(WORKER), str(finish), env=settings, log=log)
 
     def worlds(self) -> list[int]:
         """Sizes of the groups whose first step went through."""
-        found = re.findall(r"FIRST rank=\d+ world=(\d+) sum=(\d+)", self.log.read_text(errors="replace"))
-        return [int(world) for world, total in found if world == total]
+        return [world for _, world, total in first_steps(self.log.read_text(errors="replace")) if world == total]
 
     def trains(self, world: int) -> None:
         """Wait for the first step of a group of *world*."""

@@ -1,0 +1,58 @@
+"""torch's own backends that need a torch with libuv: the operator's pods as real torchruns of the newest torch."""
+
+import asyncio
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from elasticjob_operator.kube import client as clients
+from support.operator_cluster import Operator
+from support.operator_job import Job
+from support.operator_kubelet import Kubelet
+
+SECONDS = 120.0
+"""For workers to come up: each imports torch."""
+
+
+@contextlib.asynccontextmanager
+async def kubelet(admin: clients.Client, namespace: str, name: str, folder: pathlib.Path) -> AsyncIterator[Kubelet]:
+    """A job's pods, run on this machine."""
+    made = Kubelet(admin, namespace, name, folder)
+    task = asyncio.create_task(made.run())
+    try:
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        made.stop()
+
+
+@pytest.mark.usefixtures("control_plane")
+async def test_c10d_grows_and_static_stays_and_both_train_to_the_end(
+    admin: clients.Client, namespace: str, operator: Operator, tmp_path: pathlib.Path
+) -> None:
+    operator.start()
+    async with (
+        kubelet(admin, namespace, "grows", tmp_path) as grows,
+        kubelet(admin, namespace, "stays", tmp_path) as stays,
+    ):
+        c10d, static = Job(admin, grows), Job(admin, stays)
+        await static.apply(minNodes=2, maxNodes=2, rendezvous={"backend": "static"})
+        conf = {"last_call_timeout": "1"}
+        await c10d.apply(minNodes=2, maxNodes=3, nodes=2, rendezvous={"backend": "c10d", "conf": conf})
+        await grows.trains(2)
+        await stays.trains(2)
+        await c10d.trains(2)
+        stays.finish.touch()
+        await c10d.scale(3)
+        await grows.trains(3)
+        await c10d.trains(3)
+        grows.finish.touch()
+
+        for job in (c10d, static):
+            done = await job.reaches("Succeeded", seconds=SECONDS)
+            assert (done["restarts"], done["failures"], done["disruptions"]) == (0, 0, 0)
+    assert "ERROR" not in operator.text
+    assert "Forbidden" not in operator.text
