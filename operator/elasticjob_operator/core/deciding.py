@@ -72,7 +72,7 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         *children.surplus(observed, slots),
         *children.budget(situation),
         *([WriteRound(step.record, observed.round.version)] if step.record else ()),
-        *places.etcd_actions(observed, spec.rendezvous, over=situation.record.phase is Phase.CLOSED),
+        *places.etcd_actions(observed, spec.rendezvous, needed=_trains(situation)),
         *pods[:PODS_A_LOOK],
     )
     new = explaining.explained(situation, known, problems)
@@ -87,6 +87,11 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
 
 def _makes_pod(action: Action) -> bool:
     return isinstance(action, Create) and action.kind == "Pod"
+
+
+def _trains(situation: Situation) -> bool:
+    """Whether the job has, or is to have, nodes."""
+    return situation.record.phase is not Phase.CLOSED and bool(situation.record.plan)
 
 
 def _timely(job: Job, now: int) -> Job:

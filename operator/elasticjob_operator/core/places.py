@@ -38,13 +38,13 @@ def place(job: jobs.Job, wish: Rendezvous) -> dict[str, Any] | None:
     return _service(job, names.etcd(job.name), _etcd_labels(job), ETCD_PORT) if wish.etcd_managed else None
 
 
-def etcd_actions(observed: Observed, wish: Rendezvous, *, over: bool) -> Iterator[Action]:
-    """One etcd for as long as the job is not *over*. Its data go with its pod."""
+def etcd_actions(observed: Observed, wish: Rendezvous, *, needed: bool) -> Iterator[Action]:
+    """One etcd for as long as the job has nodes that need it. Its data go with its pod."""
     pod = observed.etcd
     if pod is not None:
-        if (over or pod.terminal) and not pod.deleting:
-            yield DeletePod(pod.name, pod.uid, "the job is over" if over else "it has ended")
-    elif wish.etcd_managed and not over:
+        if not pod.deleting and (pod.terminal or not needed):
+            yield DeletePod(pod.name, pod.uid, "it has ended" if pod.terminal else "no node needs it")
+    elif wish.etcd_managed and needed:
         yield Create("Pod", etcd_pod(observed.job, observed.installation.etcd_image))
 
 

@@ -241,11 +241,11 @@ def test_the_budget_ends_a_job_whose_pods_keep_failing() -> None:
 
 
 def test_a_suspended_job_ends_its_pods_at_once_and_comes_back_as_another_run() -> None:
-    world = started(ELASTIC["kubernetes-dynamic"], nodes=2)
+    world = started(ELASTIC["etcd-v2"], nodes=2)
 
     world.edit(suspend=True)
     world.settle()
-    assert (running(world), world.status["state"]) == ([], "Suspended")
+    assert (running(world), world.etcd, world.status["state"]) == ([], None, "Suspended")
     world.edit(suspend=False)
     world.settle()
 
