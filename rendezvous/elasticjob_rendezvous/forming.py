@@ -192,10 +192,10 @@ class Forming:
         if not isinstance(agent.decide(self._situation(session.board.view.record)), agent.Leave):
             return
         logger.log(logging.ERROR if action.code else logging.INFO, "%s ends: %s", session.label(), action.message)
+        lost = session.seat is not None and session.seat.lost
         session.release()
         if action.code == 0:  # torch's agent dies of its own GracefulExitError with 1, up to 2.15 (pytorch#194710)
             raise SystemExit(0) from RendezvousGracefulExitError(action.message)
-        lost = session.seat is not None and session.seat.lost
         raise (RendezvousStateError if lost else RendezvousClosedError)(action.message)
 
     # The check-in

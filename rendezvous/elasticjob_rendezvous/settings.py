@@ -105,7 +105,7 @@ def parse(
         raise ValueError(NO_RUN_ID)
     if not 1 <= low <= high <= slots.MAX_SLOTS:
         raise ValueError(f"--nnodes {low}:{high}: wanted is 1 ≤ min ≤ max ≤ {slots.MAX_SLOTS}")
-    namespace, name = parse_endpoint(endpoint)
+    namespace, name = parse_endpoint(endpoint or run_id)
     planned = SLOT_ENV in env
     return Settings(
         namespace=namespace,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterator
 
+    from elasticjob_rendezvous import kube
+
 Object = dict[str, Any]
 
 _PATH = re.compile(r"/(?:api/v1|apis/coordination\.k8s\.io/v1)/namespaces/([^/]+)/(configmaps|leases)(?:/([^/]+))?")
@@ -167,6 +169,50 @@ def _selected(key: tuple[str, str, str], body: Object, namespace: str, kind: str
         if name not in labels or (equals and labels[name] != value):
             return False
     return True
+
+
+class Direct:
+    """The fake API server without the wire: what the package asks of its client (``kube.Api``), for one *client*."""
+
+    namespace = "default"
+
+    def __init__(self, api: FakeApi, client: str = "test") -> None:
+        self._api, self._client = api, client
+
+    def get(self, kind: kube.Kind, name: str) -> Object | None:
+        return self._asked("get", kind, name, lambda: self._api.get(self.namespace, kind.plural, name), 404)
+
+    def create(self, kind: kube.Kind, body: Object) -> Object | None:
+        name = body["metadata"]["name"]
+        return self._asked("create", kind, name, lambda: self._api.create(self.namespace, kind.plural, body), 409)
+
+    def replace(self, kind: kube.Kind, body: Object) -> Object | None:
+        name = body["metadata"]["name"]
+        return self._asked(
+            "update", kind, name, lambda: self._api.replace(self.namespace, kind.plural, name, body), 404, 409
+        )
+
+    def list(self, kind: kube.Kind, selector: kube.Selector) -> tuple[list[Object], str]:
+        found = self._asked("list", kind, "", lambda: self._api.list(self.namespace, kind.plural, selector))
+        return ([], "0") if found is None else (found["items"], found["metadata"]["resourceVersion"])
+
+    def watch(self, kind: kube.Kind, selector: kube.Selector, version: str) -> Iterator[tuple[str, Object]]:
+        request = Request("watch", kind.plural, "", self._client, time.monotonic())
+        self._api.requests.append(request)
+        query = {**selector, "resourceVersion": version}
+        for event in self._api.watch(request, self.namespace, kind.plural, query, time.monotonic() + 60):
+            yield event["type"], event["object"]
+
+    def _asked(
+        self, verb: str, kind: kube.Kind, name: str, serve: Callable[[], Object], *answers: int
+    ) -> Object | None:
+        self._api.requests.append(Request(verb, kind.plural, name, self._client, time.monotonic()))
+        try:
+            return serve()
+        except Refused as refused:
+            if refused.code in answers:
+                return None
+            raise
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -85,6 +85,13 @@ class Job:
         """The round that the holder of each slot has arrived for."""
         return {slot: seen.lease.arrived for slot, seen in self.leases().items() if not seen.lease.free}
 
+    def forget(self) -> None:
+        """Deletes the job's objects, as the deletion of their owner does."""
+        for kind, names in ((kube.LEASE, self.leases()), (kube.CONFIG_MAP, ("rendezvous",))):
+            for name in names:
+                url = f"{self.api.host}{kind.path(self.api.namespace, f'{self.name}-{name}')}"
+                self.api._client.call_api("DELETE", url)
+
     def free(self, slot: int) -> None:
         """Releases a slot whose pod is known to be dead, as the operator does."""
         body = self.api.get(kube.LEASE, seat.name_of(self.name, slot))

@@ -14,6 +14,8 @@ import signal
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from elasticjob_rendezvous.round import changing
+from elasticjob_rendezvous.round.record import Reason
 from support import rendezvous_forks
 from support.rendezvous_jobs import PATIENCE, until
 
@@ -161,6 +163,13 @@ def met(*nodes: Node) -> list[World]:
     return worlds
 
 
+def again(job: Job, *nodes: Node) -> list[World]:
+    """The operator opens the next round, and all of *nodes* come to it."""
+    job.change(lambda r: changing.opened(r, Reason.RESIZED))
+    called(*nodes)
+    return meet(*nodes)
+
+
 def called(*nodes: Node, patience: float = PATIENCE) -> None:
     """Waits until each of *nodes* is asked to come back."""
     for node in nodes:
@@ -229,6 +238,23 @@ def waiting() -> int:
     """``num_nodes_waiting``."""
     found: int = _Here.handler.num_nodes_waiting()
     return found
+
+
+def unused() -> bool:
+    """Whether no worker has ever been at the store that workers meet at."""
+    return not _workers_store().check(["worker"])
+
+
+def use() -> None:
+    """Leaves something at the store that workers meet at."""
+    _workers_store().set("worker", "")
+
+
+def _workers_store() -> Any:
+    from elasticjob_rendezvous import stores  # noqa: PLC0415 - only in a node
+
+    where = _Here.info.bootstrap_store_info
+    return stores.join(where.master_addr, where.master_port, timeout=5)
 
 
 def closed() -> bool:

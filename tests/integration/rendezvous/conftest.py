@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster import LocalCluster
-from support import checkout, rendezvous_api, rendezvous_jobs, rendezvous_nodes
+from support import checkout, rendezvous_api, rendezvous_forks, rendezvous_jobs, rendezvous_nodes
 
 if TYPE_CHECKING:
     import pathlib
@@ -20,6 +20,12 @@ def control_plane() -> Iterator[LocalCluster]:
     cluster = LocalCluster.start(name=checkout.cluster_name("rendezvous"), control_plane_only=True)
     yield cluster
     cluster.down()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def names_from_files() -> None:
+    """A name server that is slow to answer would be measured, and nothing else."""
+    rendezvous_forks.ask_no_name_server()
 
 
 @pytest.fixture

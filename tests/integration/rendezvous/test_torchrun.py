@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from elasticjob_rendezvous.round import agent, changing
 from elasticjob_rendezvous.round.record import Phase, Reason, Result
 from support.rendezvous_jobs import until
@@ -27,6 +29,7 @@ def test_two_nodes_form_train_and_finish(job: Job, agents: Agents) -> None:
     assert all(agent.finished(m, record, job.leases()) for m in record.members)
 
 
+@pytest.mark.scenario(28)
 def test_newcomer_waits_until_the_operator_opens_the_round(job: Job, light_agents: Agents) -> None:
     job.plan([0, 1])
     both = [light_agents.start(slot) for slot in (0, 1)]
@@ -79,6 +82,7 @@ def test_crashed_worker_restarts_the_round(job: Job, agents: Agents) -> None:
     assert [a.wait() for a in both] == [0, 0]
 
 
+@pytest.mark.scenario(35)
 def test_sigterm_leaves_and_the_others_go_on(job: Job, light_agents: Agents) -> None:
     job.plan([0, 1, 2])
     three = [light_agents.start(slot) for slot in (0, 1, 2)]
@@ -86,6 +90,7 @@ def test_sigterm_leaves_and_the_others_go_on(job: Job, light_agents: Agents) -> 
         a.trains(1, world=3)
 
     three[1].process.terminate()
+    until(lambda: job.record().number == 2, "the others are told at once", 3)
     record = job.sealed(2, nodes=2)
     assert record.reason is Reason.AGENT_LEFT
     for a in (three[0], three[2]):

@@ -59,6 +59,18 @@ def test_which_address_is_advertised(conf: dict[str, str], local_addr: str | Non
     assert parse(conf=conf, local_addr=local_addr).address == address
 
 
+def test_without_an_endpoint_the_id_is_the_name() -> None:
+    found = parse(endpoint="", run_id="digits-7")
+    assert (found.namespace, found.name, found.run_id) == ("", "digits-7", "digits-7")
+
+
+def test_torchs_own_timeouts_are_understood() -> None:
+    conf = {"join_timeout": "5", "last_call_timeout": "6", "close_timeout": "7", "heartbeat_timeout": "8"}
+    found = parse(conf=conf).timers
+    read = (found.join_timeout, found.last_call_timeout, found.close_timeout, found.heartbeat_timeout)
+    assert read == (5, 6, 7, 8)
+
+
 @pytest.mark.parametrize("endpoint", ["digits", "ml/digits"])
 def test_endpoint_is_a_name_with_or_without_its_namespace(endpoint: str) -> None:
     assert parse(endpoint=endpoint).name == "digits"
@@ -67,7 +79,9 @@ def test_endpoint_is_a_name_with_or_without_its_namespace(endpoint: str) -> None
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"endpoint": ""}, r"rdzv-endpoint '': wanted is \[NAMESPACE/\]NAME"),
+        ({"endpoint": "", "run_id": "A b"}, r"rdzv-endpoint 'A b': wanted is \[NAMESPACE/\]NAME.*without an endpoint"),
+        ({"conf": {"close_timeout": "0"}}, "above 0"),
+        ({"conf": {"heartbeat_timeout": "0"}}, "above 0"),
         ({"endpoint": "host:29400/x"}, "wanted is"),
         ({"endpoint": "A/b/c"}, "wanted is"),
         ({"run_id": "none"}, "--rdzv-id is not set"),
