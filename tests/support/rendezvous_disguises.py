@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -83,3 +84,17 @@ def quick_reading() -> None:
     from elasticjob_rendezvous import keeping  # noqa: PLC0415 - only in a node
 
     keeping.READ_AGAIN = 1.0
+
+
+def impatient() -> None:
+    """A standalone node gives up soon on an API server that refuses it or is not there."""
+    from elasticjob_rendezvous import patience  # noqa: PLC0415 - only in a node
+
+    patience.REFUSED = patience.UNREACHED = 1.0
+
+
+def event_log() -> None:
+    """torch's rendezvous events go to the log, as a user's tooling would have it."""
+    from torch.distributed.elastic.events import handlers  # noqa: PLC0415 - only in a node
+
+    handlers._log_handlers["dynamic_rendezvous"] = logging.StreamHandler()

@@ -28,6 +28,8 @@ def main() -> None:
     if slow.exists():
         signal.signal(signal.SIGTERM, lambda *_: stop(float(slow.read_text())))
     print(f"FIRST node={slot} round={number} rank={rank} world={world} sum={world}", flush=True)
+    where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    print(f"MEETS at={where} agent_store={os.environ['TORCHELASTIC_USE_AGENT_STORE']}", flush=True)
     step = 0
     while not (orders / "finish").exists():
         step += 1
