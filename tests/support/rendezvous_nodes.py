@@ -254,7 +254,7 @@ def _workers_store() -> Any:
     from elasticjob_rendezvous import stores  # noqa: PLC0415 - only in a node
 
     where = _Here.info.bootstrap_store_info
-    return stores.join(where.master_addr, where.master_port, timeout=5)
+    return stores.join(where.master_addr, where.master_port, timeout=30)
 
 
 def closed() -> bool:

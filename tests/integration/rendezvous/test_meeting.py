@@ -64,7 +64,7 @@ def test_nobody_goes_before_all_are_there(group: Group) -> None:
     until(lambda: early[0].missing == {2}, "rank 0 has looked who is missing")
     assert not any(each.done.is_set() for each in early)
     everybody = [*early, group.attempt(2)]
-    assert all(each.done.wait(5) for each in everybody)
+    assert all(each.done.wait(30) for each in everybody)
     assert {each.place.port for each in everybody} == {group.servers[0].port}
 
 
@@ -91,7 +91,7 @@ def test_rank_0_that_is_gone_is_told_at_once(group: Group) -> None:
     attempt = meeting.Attempt(dataclasses.replace(group.places[1], record=gone), None)
     began = time.monotonic()
     attempt.start()
-    assert attempt.done.wait(5)
+    assert attempt.done.wait(30)
     assert time.monotonic() - began < 1
     assert attempt.problem == "rank 0's process is gone"
 

@@ -91,7 +91,7 @@ def check_in(record: Record, where: list[str], servers: list[stores.TCPStore]) -
     ]
     for each in attempts:
         each.start()
-    assert all(each.done.wait(20) for each in attempts)
+    assert all(each.done.wait(60) for each in attempts)
     assert {each.place.port for each in attempts} == {servers[0].port}
     for each in attempts:
         each.stop()
