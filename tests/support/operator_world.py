@@ -12,6 +12,7 @@ from typing import Any
 from elasticjob_operator.api import allocation, names, status
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.core import actions, children, deciding, observed, pods, releasing
+from elasticjob_operator.core.cluster_nodes import ClusterNode
 from elasticjob_rendezvous.round import agent, changing
 from elasticjob_rendezvous.round.lease import SlotLease
 from elasticjob_rendezvous.round.record import Member, Phase, Reason, Record
@@ -49,6 +50,7 @@ class World:
         self.record: Record | None = None
         self.version = 0
         self.leases: dict[int, SlotLease] = {}
+        self.cluster = {name: ClusterNode(name) for name in ("n0", "n1", "n2", "spare")}
         self.access = observed.Access()
         self.deleted = False
         self.allocation: allocation.Allocation | None = None
@@ -93,9 +95,30 @@ class World:
             return
         self.pods[name] = dataclasses.replace(self.pods[name], deleting=True)
 
+    def cordon(self, node: str) -> None:
+        """``kubectl cordon``."""
+        self.cluster[node] = dataclasses.replace(self.cluster[node], cordoned=True)
+
+    def call_back(self, node: str) -> None:
+        """The cloud wants this machine back."""
+        self.cluster[node] = dataclasses.replace(self.cluster[node], leaving="karpenter.sh/disrupted")
+
+    def die(self, node: str) -> None:
+        """The machine is without power: its agents are gone, and its pods' objects say that they run."""
+        self.cluster[node] = dataclasses.replace(self.cluster[node], unready_since=self.now)
+        for name in [name for name, pod in self.pods.items() if pod.node == node]:
+            self.processes.pop(name, None)
+
+    def repair(self, node: str) -> None:
+        """The machine is as good as new. Its kubelet finds the pods of before without a process."""
+        self.cluster[node] = ClusterNode(node)
+        for name in [n for n, pod in self.pods.items() if pod.node == node and pod.live and n not in self.processes]:
+            self.fail(name, 137)
+
     def reap(self) -> None:
         """Pods that are being deleted are gone."""
-        for name in [name for name, pod in self.pods.items() if pod.deleting]:
+        dead = {node.name for node in self.cluster.values() if node.unready_since is not None}
+        for name in [name for name, pod in self.pods.items() if pod.deleting and pod.node not in dead]:
             self.kill(name)
 
     def workers_fail(self, name: str) -> None:
@@ -131,6 +154,7 @@ class World:
             leases=dict(self.leases),
             pods=parts,
             access=self.access,
+            cluster_nodes=dict(self.cluster),
             allocation=self.allocation,
             etcd=self.etcd,
         )
@@ -180,8 +204,8 @@ class World:
                 assert self.leases.pop(lease.slot) == lease
             case actions.DeleteJob():
                 self.deleted = True
-            case actions.DeletePod(name=name):
-                self.delete(name)
+            case actions.DeletePod(name=name, force=force):
+                (self.kill if force else self.delete)(name)
 
     def _give_access(self, kind: str, manifest: dict[str, Any]) -> None:
         changes: dict[str, dict[str, Any]] = {
@@ -214,6 +238,7 @@ class World:
             started=True,
             created=f"{self.births:06}",
             template=annotations[names.TEMPLATE_ANNOTATION],
+            node=self._place(str(manifest["spec"].get("affinity", ""))),
             run=int(annotations.get(names.RUN_ANNOTATION, 0)),
         )
         if names.RUN_ANNOTATION in annotations:
@@ -222,6 +247,12 @@ class World:
             build.UID, slot, f"{self.births:08x}", pod_uid, self.fields.get("minNodes", 1), 4, planned=True
         )
         self.processes[name] = Process(name, me, warming=self.warming)
+
+    def _place(self, ruled_out: str) -> str:
+        """The scheduler: one after the other of the cluster nodes that take pods, and that these pods take."""
+        fit = [node.name for node in self.cluster.values() if not node.restless and node.unready_since is None]
+        fit = [name for name in fit if f"'{name}'" not in ruled_out]
+        return fit[self.births % len(fit)]
 
     # The agents
 

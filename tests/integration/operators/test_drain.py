@@ -1,5 +1,6 @@
-"""A drain waits for a checkpoint: the real eviction API, budget controller and watch of cluster nodes."""
+"""Cluster nodes that are drained or dead: the real eviction API, budget controller and watch of cluster nodes."""
 
+import datetime as dt
 import pathlib
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -64,3 +65,28 @@ async def test_evictions_wait_for_the_checkpoint_that_a_cordon_asks_for(
     assert answered["metadata"]["annotations"]["elasticjob.dev/checkpointed"].startswith("leaving.1.")
     await job.comes_to("disruptions", 1)
     assert "Forbidden" not in watching.text
+
+
+async def test_a_pod_whose_cluster_node_is_dead_is_given_up_and_replaced_elsewhere(
+    admin: clients.Client, simulation: Simulation, watching: Operator, node: str
+) -> None:
+    elsewhere, simulation.node = simulation.node, node
+    job = Job(admin, simulation)
+    await job.apply(nodes=1)
+    await job.trains(1)
+
+    simulation.paused.add("digits-0-0")  # nobody there ends it, and nobody says that it has
+    simulation.node = elsewhere
+    long_ago = (dt.datetime.now(tz=dt.UTC) - dt.timedelta(seconds=200)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": long_ago, "reason": "NodeStatusUnknown"}
+    found = await admin.request("GET", f"/api/v1/nodes/{node}")
+    where = f"/api/v1/nodes/{node}/status"
+    await admin.request("PUT", where, body={**found, "status": {**found["status"], "conditions": [silent]}})
+
+    await job.comes_to("disruptions", 1)
+    simulation.paused.clear()  # its successor may have its name
+    status = await job.trains(1)
+    assert [bad["name"] for bad in status["badClusterNodes"]] == [node]
+    (pod,) = await simulation.pods()
+    assert pod["spec"]["nodeName"] == elsewhere
+    assert "PodGivenUp" in watching.text

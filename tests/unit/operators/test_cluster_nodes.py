@@ -1,6 +1,7 @@
 """What a job makes of cluster nodes that fail, are drained, or are known to be bad."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from elasticjob_operator.kube.queue import Key, Queue
 from elasticjob_rendezvous.round.record import Phase, Reason, Record
 from support import operator_builders as build
 from support.operator_builders import NOW, a_job, a_notice, a_pod, a_round, at, held, known_of, running
+from support.operator_world import World
 
 CORDONED, SPOT = ClusterNode("b", cordoned=True), ClusterNode("b", leaving="karpenter.sh/disrupted")
 ASKED = a_notice(f"leaving.1.{NOW - 9}")
@@ -275,6 +277,40 @@ def test_without_places_to_avoid_the_template_is_as_it_was() -> None:
     assert building.digest(build.TEMPLATE) == building.digest(build.TEMPLATE, ())
     assert building.digest(build.TEMPLATE) != building.digest(build.TEMPLATE, ("b",))
     assert not any(leaving.restless(at(on_two(ClusterNode("b")))))
+
+
+# All of it together
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_happens_to_cluster_nodes_the_job_trains_again_without_a_storm(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - the same chances at each run
+    world = World(nodes=chance.randint(1, 4), failurePolicy={"maxFailures": 1000})
+    world.settle()
+    before, acts = world.highest, 0
+    for _ in range(60):
+        what = chance.random()
+        if what < 0.45:
+            world.operate(writes=chance.choice([None, None, 0, 1, 2, 3]))
+        elif what < 0.85:
+            world.agents(lambda names: [n for n in names if chance.random() < 0.6])
+        elif what < 0.9:
+            world.now += chance.choice([1, 30, 400])
+        elif what < 0.92:
+            world.reap()
+        else:
+            chance.choice([world.cordon, world.call_back, world.die, world.repair])(chance.choice(["n0", "n1", "n2"]))
+            acts += 1
+    world.settle()
+
+    record = world.record
+    assert record is not None
+    assert record.phase is Phase.SEALED
+    assert len(record.members) == len(record.plan) == world.fields["nodes"]
+    assert {world.cluster[pod.node].leaving for pod in world.pods.values() if pod.live} == {""}
+    assert all(world.cluster[pod.node].unready_since is None for pod in world.pods.values() if pod.live)
+    assert world.status["failures"] == 0
+    assert world.highest - before <= 8 * (acts + 1), "a storm of rounds"
 
 
 # The watch
