@@ -33,6 +33,9 @@ logger = logging.getLogger("elasticjob_rendezvous")
 TICK = 0.5
 """Seconds after which a decision is made anew although nothing changed: staggers and last calls are due by then."""
 
+LOOK_SECONDS = 5e-5
+"""Seconds between two looks at all Leases, for each of them: while they arrive one by one, a look costs as much."""
+
 READ_AGAIN = 10.0
 """Seconds after which a waiting agent reads the record itself, for its watch may have gone quiet."""
 
@@ -97,6 +100,7 @@ class Forming:
             self._patience.report(view.problem)
             session.look(wanted=action.look or session.config.planned is False)
             session.changed.wait(TICK)
+            time.sleep(LOOK_SECONDS * session.looking)
         elif isinstance(action, agent.Arrive):
             self._arrive(action)
         elif isinstance(action, agent.Write):

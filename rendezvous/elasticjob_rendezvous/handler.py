@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import random
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -181,8 +182,12 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             self._pause(session, min(2.0 ** (self._futile - 2), keeping.LONGEST_DELAY))
 
     def _peer_lost(self, session: Session, current: Round) -> bool:
-        """Whether the workers failed because a peer died: it has a moment to show."""
-        until = time.monotonic() + PEER_CHANCE
+        """Whether the workers failed because a peer died: it has a moment to show.
+
+        Often all fail at once. One opens the next round, and most of the others hear of it before it is their turn.
+        """
+        spread = min(current.place.size / 1000, PEER_CHANCE)
+        until = time.monotonic() + PEER_CHANCE + random.uniform(0, spread)  # noqa: S311 - jitter, no secret
         while time.monotonic() < until and not session.over():
             if current.pulse.silent and self._keeper:
                 try:

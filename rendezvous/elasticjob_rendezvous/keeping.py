@@ -46,6 +46,10 @@ class Keeper:
         self._session = session
         self._stopped = threading.Event()
         self._renew_at = 0.0
+        """Not before: while the API is in trouble."""
+        self._urgent = False
+        """Whether the Lease has to tell something that does not wait for its renewal."""
+        self._interval = session.renewal()
         self._ticked_at = time.monotonic()
         self._pause = mirror.FIRST_PAUSE
         self._pending: dict[str, Any] = {}
@@ -101,9 +105,10 @@ class Keeper:
             session.announce()
         if session.signs is not None:
             session.signs.tick(self._elapsed())
-        if session.round is not None:
-            self._pass_on(session.round)
-            self._watch_over(session.round)
+        current = session.round  # once: the main thread may end it
+        if current is not None:
+            self._pass_on(current)
+            self._watch_over(current)
 
     def _elapsed(self) -> float:
         """Seconds since the last call, a turn at most: time in which this process stood still counts for nothing."""
@@ -113,13 +118,16 @@ class Keeper:
     # The Lease
 
     def _renew(self) -> None:
+        """Every write of the Lease renews it, whoever makes it and whatever for."""
         seat, now = self._session.seat, time.monotonic()
         if seat is None or not seat.held or seat.lost or now < self._renew_at:
             return
+        if not self._urgent and now - seat.renewed < self._interval:
+            return
         self._renew_at = now + mirror.FIRST_PAUSE  # in case it fails
         if seat.write(**self._pending):
-            self._pending = {}
-            self._renew_at = now + self._session.renewal()
+            self._pending, self._urgent = {}, False
+            self._interval = self._session.renewal()
 
     def _pass_on(self, current: Round) -> None:
         """Between agent and script. A round's first step and a checkpoint that was asked for go out at once."""
@@ -138,7 +146,7 @@ class Keeper:
             current.stepped = urgent = True
         self._pending |= {"progress": progress, "checkpointed": checkpointed}
         if urgent:
-            self._renew_at, self._told = 0.0, (current.number, checkpointed)
+            self._urgent, self._renew_at, self._told = True, 0.0, (current.number, checkpointed)
 
     def untold(self) -> dict[str, Any]:
         """What the training script has reported and the Lease does not say yet."""

@@ -208,7 +208,7 @@ class Attempt(threading.Thread):
                     members.say_go(stores.port_for_workers(self._place.record.store))
                     return True
             self._stopped.wait(pause)
-            pause = min(pause * 1.5, max(POLL, self._place.size / 1000))
+            pause = min(pause * 1.5, max(POLL, self._place.size / 4000))
         return False
 
 

@@ -1,4 +1,4 @@
-"""Some objects of the API kept in memory: one list, then one watch, for as long as somebody needs them.
+"""Some objects of the API kept in memory: one watch from the beginning, for as long as somebody needs them.
 
 Knows nothing of what the objects mean. Time is judged by how long *this* process has seen no change, on its own
 monotonic clock: the times inside objects are other machines' wall clocks.
@@ -109,15 +109,17 @@ class Mirror:
     def _list_and_watch(self) -> None:
         with self._lock:
             self._put = {}
-        items, version = self._api.list(self._kind, self._selector)
-        self._listed(items, int(version))
+        version = ""
         while not self._stopped.is_set():
             started = time.monotonic()
             for event, body in self._api.watch(self._kind, self._selector, version):
                 if self._stopped.is_set():
                     return
                 version = body["metadata"]["resourceVersion"]
-                self._hear(event, body)
+                if event == kube.LISTED:
+                    self._listed(body["items"], int(version))
+                else:
+                    self._hear(event, body)
             if time.monotonic() - started < FIRST_PAUSE:  # a server that ends every watch at once
                 raise kube.UnreachableError(f"watch of {self._kind.plural}: ended at once")
 

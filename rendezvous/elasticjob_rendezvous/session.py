@@ -80,6 +80,8 @@ class Session:
         self._leave_until = 0.0
         self._leases: mirror.Mirror | None = None
         self._looking = threading.Lock()
+        self._parsed: dict[str, tuple[kube.Object, agent.Sighting]] = {}
+        """What stands in the Leases, by name, with the objects that was read in: a thousand are looked at often."""
         self._odd: dict[str, str] = {}
         """Leases that carry this job's label and are not, or not wholly, believed: in which version."""
         if config.slot is not None:
@@ -169,6 +171,12 @@ class Session:
         if watched is not None and watched.synced:
             watched.refresh()
 
+    @property
+    def looking(self) -> int:
+        """How many Leases are being watched."""
+        watched = self._leases
+        return len(watched.objects) if watched is not None else 0
+
     def leases(self) -> dict[int, agent.Sighting] | None:
         """All Leases, while somebody looks."""
         watched = self._leases  # once: another thread may end the look
@@ -197,6 +205,10 @@ class Session:
         return {s.lease.slot: seat.of_run(s, self.config.run_id) for s in found if s is not None}
 
     def _read(self, seen: mirror.Seen) -> agent.Sighting | None:
+        name = str(seen.body["metadata"].get("name"))
+        known = self._parsed.get(name)
+        if known is not None and known[0] is seen.body:
+            return agent.Sighting(known[1].lease, still=time.monotonic() - seen.since, limit=known[1].limit)
         try:
             sighting = seat.sighted(seen, default_limit=self.limit)
         except (LookupError, ValueError, TypeError) as error:
@@ -204,6 +216,7 @@ class Session:
             return None
         if sighting.lease.refused:
             self._wonder(seen, f"a part of a Lease: {', '.join(sighting.lease.refused)}")
+        self._parsed[name] = seen.body, sighting
         return sighting
 
     def _wonder(self, seen: mirror.Seen, why: str) -> None:
@@ -232,12 +245,12 @@ class Session:
     def renewal(self) -> float:
         """Seconds until the next renewal of the Lease.
 
-        All of a job's together stay near ten a second as long as that leaves most of the fencing bound to an API server
-        that is out of reach: three quarters of it, however large the job is.
+        All of a job's together stay below ten a second as long as that leaves most of the fencing bound to an API
+        server that is out of reach: three quarters of it, however large the job is.
         """
         record = self.board.view.record
         size = len(record.members) if record else 0
-        wanted = max(self.timers.renew_interval, size / 10)
+        wanted = 1.25 * max(self.timers.renew_interval, size / 10)
         return min(wanted, self.timers.fence / 4) * random.uniform(0.8, 1.0)  # noqa: S311 - jitter, no secret
 
     # Leaving

@@ -62,6 +62,8 @@ class FakeApi:
         """Called with the code of every answer that is not a success."""
         self.frozen: Callable[[Request], bool] = lambda request: False
         """Whether a watch brings nothing at present, though its connection stays open."""
+        self.streams = True
+        """Whether a watch may begin with a list, as on a real server unless that is switched off or it is old."""
         self._objects: dict[tuple[str, str, str], Object] = {}
         self._history: list[tuple[int, str, tuple[str, str, str], Object]] = []
         self._version = 100
@@ -135,7 +137,15 @@ class FakeApi:
     def watch(
         self, request: Request, namespace: str, kind: str, query: dict[str, str], until: float
     ) -> Iterator[Object]:
-        position, first = int(query["resourceVersion"]), True
+        if "sendInitialEvents" in query:
+            listed = self.list(namespace, kind, query)
+            position = int(listed["metadata"]["resourceVersion"])
+            yield from ({"type": "ADDED", "object": body} for body in listed["items"])
+            end = {"resourceVersion": str(position), "annotations": {"k8s.io/initial-events-end": "true"}}
+            yield {"type": "BOOKMARK", "object": {"metadata": end}}
+        else:
+            position = int(query["resourceVersion"])
+        first = True
         while time.monotonic() < until:
             with self._news:
                 if self.frozen(request):
@@ -287,6 +297,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _watch(self, request: Request, namespace: str, kind: str, query: dict[str, str]) -> None:
+        if "sendInitialEvents" in query and not self.api.streams:
+            raise Refused(422, "sendInitialEvents is forbidden for watch unless the WatchList feature is enabled")
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")

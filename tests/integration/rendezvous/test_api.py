@@ -339,3 +339,36 @@ def test_an_object_of_another_shape_is_passed_over(fake: FakeApi, fake_job: Job)
     items, _ = fake_job.api.list(kube.LEASE, seat.selector(fake_job.name))
     with pytest.raises(ValueError, match="first"):
         seat.sighted(mirror.Seen(items[0], 0.0), default_limit=1)
+
+
+# The watch
+
+
+def listed(job: Job) -> tuple[set[str], str]:
+    """Names and version at the beginning of a watch of a job's Leases, and that it goes on from there."""
+    events = job.api.watch(kube.LEASE, seat.selector(job.name), "")
+    kind, found = next(events)
+    assert kind == kube.LISTED
+    mine = sit(job, 0, "0000000a")
+    mine.read()
+    assert mine.take(1, "10.0.0.1:1")
+    kind, changed = next(events)
+    assert (kind, changed["metadata"]["name"]) == ("MODIFIED", mine.name)
+    return {body["metadata"]["name"] for body in found["items"]}, found["metadata"]["resourceVersion"]
+
+
+def test_a_watch_begins_with_a_list_of_what_there_is(either_job: Job) -> None:
+    either_job.plan([0, 1], most=3)
+    names, version = listed(either_job)
+    assert names == {seat.name_of(either_job.name, slot) for slot in range(3)}
+    assert int(version) > 0
+
+
+def test_a_server_that_cannot_stream_a_list_is_asked_for_it(fake: FakeApi, fake_job: Job) -> None:
+    fake.streams = False
+    fake_job.plan([0, 1], most=3)
+    for again in (1, 2):
+        assert len(listed(fake_job)[0]) == 3
+        assert fake.count("list", "leases") == again
+        assert fake.count("watch", "leases") == again + 1, "refused once, not again and again"
+        fake_job.free(0)

@@ -32,7 +32,10 @@ class Api:
         version = self.lists.pop(0)
         return ([configmap(version)], str(version)) if version is not None else ([], "12")
 
-    def watch(self, *_: Any) -> Iterator[tuple[str, kube.Object]]:
+    def watch(self, _kind: Any, _selector: Any, version: str) -> Iterator[tuple[str, kube.Object]]:
+        if not version:
+            items, listed = self.list()
+            yield kube.LISTED, {"items": items, "metadata": {"resourceVersion": listed}}
         while self.steps:
             step = self.steps.pop(0)
             if step == "gone":

@@ -147,10 +147,12 @@ def keeper_of(**changes: Any) -> tuple[keeping.Keeper, list[float]]:
 
     def write(**_: Any) -> bool:
         writes.append(time.monotonic())
+        seat.renewed = time.monotonic()
         return True
 
+    seat = types.SimpleNamespace(held=True, lost=False, renewed=0.0, write=write)
     fake = types.SimpleNamespace(
-        seat=types.SimpleNamespace(held=True, lost=False, write=write),
+        seat=seat,
         leaving=threading.Event(),
         signs=None,
         round=None,
@@ -182,13 +184,35 @@ def test_peers_are_watched_over_while_the_lease_cannot_be_renewed(
         raise kube.UnreachableError("update leases: 503")
 
     seen: list[object] = []
-    seat = types.SimpleNamespace(held=True, lost=False, write=fail)
+    seat = types.SimpleNamespace(held=True, lost=False, renewed=0.0, write=fail)
     keeper, _ = keeper_of(round=object(), seat=seat)
     monkeypatch.setattr(keeper, "_pass_on", seen.append)
     monkeypatch.setattr(keeper, "_watch_over", seen.append)
     monkeypatch.setattr(keeper._stopped, "wait", time.sleep)
     keeper._turn()
     assert len(seen) == 2
+
+
+def test_a_lease_that_was_just_written_is_not_renewed(clock: list[float]) -> None:
+    keeper, writes = keeper_of(renewal=lambda: 10.0)
+    keeper._session.seat.renewed = clock[0]  # type: ignore[union-attr]  # by the arrival
+    for _ in range(99):
+        clock[0] += 0.1
+        keeper._turn()
+    assert writes == []
+    clock[0] += 0.2
+    keeper._turn()
+    assert writes == [clock[0]]
+
+
+def test_a_round_that_ends_while_it_is_watched_over_is_no_error(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper, _ = keeper_of(round=types.SimpleNamespace(pulse=None))
+    monkeypatch.setattr(keeper, "_pass_on", lambda _: setattr(keeper._session, "round", None))
+    monkeypatch.setattr(keeper, "_watch_over", lambda current: current.pulse)
+    keeper._turn()
+    assert caplog.text == ""
 
 
 def test_unanswered_time_is_time_and_not_calls(clock: list[float]) -> None:
