@@ -10,7 +10,7 @@ BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 UV     := 0.13.9# in step with requirements/dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e bench-autoscaler bench-lifecycle lint format lock
+.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e bench-autoscaler bench-lifecycle bench-rendezvous lint format lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -57,6 +57,10 @@ test-e2e: tools ## cluster nodes, real pods, real torchrun
 
 bench-autoscaler: venv ## policies side by side on public traces: tables and plots into docs/autoscaler (minutes)
 	@$(PY) -m bench.autoscaler
+
+bench-rendezvous: tools ## our rendezvous beside c10d and etcd-v2: build/bench/rendezvous.jsonl (10 minutes)
+	-@$(BIN)/uv pip install --quiet --python $(BIN)/python --group bench
+	@$(PY) -m bench.rendezvous
 
 bench-lifecycle: tools ## from an event to the first step after it, on a real cluster: build/bench/lifecycle.jsonl (minutes)
 	@$(PY) -m bench.lifecycle

@@ -142,7 +142,7 @@ class Kube:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._streams = True
-        """Whether a watch may begin with a list, which saves one request: since Kubernetes 1.32, if not switched off."""
+        """Whether a watch may begin with a list, which saves a request: since Kubernetes 1.32, if not switched off."""
         self._client, default_namespace = self._configure()
         self.namespace = namespace or default_namespace
 

@@ -146,6 +146,12 @@ class Seat:
                     return True
             raise kube.UnreachableError(f"Lease {self.name}: others wrote it first, {_TRIES} times")
 
+    def settle(self) -> None:
+        """Finds out what came of a write whose reply was not waited for: a signal may end the wait."""
+        with self._lock:
+            if self._unsure:
+                self._settle(self._unsure)
+
     def release(self) -> None:
         """Frees the slot if it is ours. What it has seen stays."""
         with self._lock:

@@ -262,7 +262,7 @@ class Session:
         """
         pause = mirror.FIRST_PAUSE
         self._leave_until = self._leave_until or time.monotonic() + self.timers.close_timeout
-        while not (self.announce() and self.release()) and time.monotonic() < self._leave_until:
+        while not (self._settled() and self.announce() and self.release()) and time.monotonic() < self._leave_until:
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
             pause = min(pause * 2, mirror.LONGEST_PAUSE)
 
@@ -273,6 +273,10 @@ class Session:
             self.threads.append(self.signs.stop())
         stores.join_threads(self.threads)
         self.threads.clear()
+
+    def _settled(self) -> bool:
+        """Whether it is known if the slot is ours."""
+        return self.seat is None or self._tried(self.seat.settle, "read its slot")
 
     def announce(self) -> bool:
         """Lets the job go on without this process, whose workers may still use their grace. False if it may yet."""

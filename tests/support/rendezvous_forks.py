@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    [
-        "torch.distributed.run",
-        "torch.distributed.elastic.agent.server.api",
-        "kubernetes",
-        "elasticjob_rendezvous.handler",
-    ]
-)
+_LOADED = [
+    "torch.distributed.run",
+    "torch.distributed.elastic.agent.server.api",
+    "kubernetes",
+    "elasticjob_rendezvous.handler",
+]
+_CONTEXT.set_forkserver_preload(_LOADED)
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """A process that forks has no threads."""
 
@@ -62,6 +61,11 @@ class Fork:
 
     def terminate(self) -> None:
         self._process.terminate()
+
+
+def load(*modules: str) -> None:
+    """Has *modules* loaded besides, before the first process is forked."""
+    _LOADED.extend(modules)
 
 
 def _main(target: Callable[..., None], args: tuple[Any, ...], env: dict[str, str], log: str) -> None:

@@ -79,6 +79,32 @@ def test_a_lease_that_another_holds_is_lost() -> None:
     assert mine.lost
 
 
+class Interrupted:
+    """A Lease whose writer gets a signal between its request and the reply."""
+
+    namespace = "default"
+
+    def __init__(self) -> None:
+        self.body = {"metadata": {"name": "a-0", "resourceVersion": "1"}, "spec": {}}
+
+    def get(self, *_: Any) -> kube.Object:
+        return self.body
+
+    def replace(self, _: kube.Kind, new: kube.Object) -> kube.Object:
+        self.body = {**new, "metadata": {**new["metadata"], "resourceVersion": "2"}}
+        raise SystemExit
+
+
+def test_a_slot_that_was_taken_when_the_signal_came_is_known_to_be_ours() -> None:
+    mine = seat.Seat(Interrupted(), job_name="a", job="run", slot=0, pod="pod", nonce=MINE, limit=10)  # type: ignore[arg-type]
+    mine.read()
+    with pytest.raises(SystemExit):
+        mine.take(1, "10.0.0.1:1")
+    assert not mine.held
+    mine.settle()
+    assert mine.held
+
+
 # 404
 
 
