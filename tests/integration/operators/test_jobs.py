@@ -173,7 +173,9 @@ async def test_every_field_is_changed_and_changed_back_while_the_job_trains(job:
 
 async def test_a_job_that_finds_no_place_in_time_fails_and_says_what_its_pods_lacked(job: Job) -> None:
     job.simulation.start_pods = False
-    await job.apply(nodes=1, startupDeadlineSeconds=5)
+    await job.apply(nodes=1)
+    await job.comes_to("reason", "Unschedulable")
+    await job.edit(startupDeadlineSeconds=1)
 
     status = await job.reaches("Failed")
 
