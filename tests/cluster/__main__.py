@@ -54,6 +54,7 @@ def _env(options: argparse.Namespace) -> None:
 
 def _tools(options: argparse.Namespace) -> None:
     packages.ensure(packages.CONTROL_PLANE | packages.NODE | packages.IMAGES)
+    tools.ensure()
     for name in tools.PROGRAMS:
         print(tools.path(name))
 

@@ -28,7 +28,7 @@ ENDING = "because it is being terminated"
 def requests(audit_log: pathlib.Path) -> Iterator[dict[str, Any]]:
     """What was asked for in the product's name so far."""
     with audit_log.open() as lines:
-        yield from (event for event in map(json.loads, lines) if OURS.fullmatch(event["user"]["username"]))
+        yield from (event for event in map(json.loads, lines) if OURS.fullmatch(event["user"].get("username", "")))
 
 
 def users(audit_log: pathlib.Path) -> set[str]:

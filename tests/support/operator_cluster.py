@@ -5,7 +5,6 @@ import contextlib
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,9 +13,14 @@ from typing import Any
 import yaml
 from kubernetes.aio import config
 from kubernetes.aio.client import configuration
+from kubernetes.aio.config import kube_config
 
 from cluster import LocalCluster
+from elasticjob_operator import __main__
 from elasticjob_operator.kube import client as clients
+from support import forks
+
+forks.preload("elasticjob_operator.running", "support.operator_cluster")
 
 ROOT = pathlib.Path(__file__).parents[2]
 CHART = ROOT / "charts/elasticjob"
@@ -57,6 +61,11 @@ def kubeconfig_of(
     return path
 
 
+def _operator(*flags: str) -> None:
+    kube_config.KUBE_CONFIG_DEFAULT_LOCATION = os.environ["KUBECONFIG"]  # it was read when the module was imported
+    sys.exit(__main__.main(list(flags)))
+
+
 class Operator:
     """The operator's process."""
 
@@ -64,25 +73,21 @@ class Operator:
         self._kubeconfig = kubeconfig
         self.flags = flags
         self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: forks.Fork | None = None
 
     def start(self) -> None:
         """Start it (again)."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("ELASTICJOB_", "KUBERNETES_"))}
         env |= {"KUBECONFIG": str(self._kubeconfig), "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'rendezvous'}"}
-        command = [
-            sys.executable,
-            "-m",
-            "elasticjob_operator",
+        flags = (
             "--health-port=0",
             f"--namespace={SYSTEM}",
             "--network-policies=true",
             "--disruption-budgets=true",
             "--watch-cluster-nodes=false",  # that of the simulated pods is none that answers
             *self.flags,
-        ]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        )
+        self._process = forks.Fork(_operator, *flags, env=env, log=self._log)
 
     @property
     def text(self) -> str:
@@ -120,7 +125,10 @@ async def until(what: Callable[[], Awaitable[Any]], *, seconds: float = 30.0) ->
 
 @contextlib.asynccontextmanager
 async def namespace(admin: clients.Client, name: str) -> AsyncIterator[str]:
-    """A namespace of one test's own."""
+    """A namespace of one test's own. Its pods go at once: no kubelet would tell that they have ended, and they would
+    keep the namespace with its jobs from going, and the next test's operator busy.
+    """
     await admin.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
     yield name
     await admin.request("DELETE", f"/api/v1/namespaces/{name}")
+    await admin.request("DELETE", clients.path("Pod", name), body={"gracePeriodSeconds": 0})
