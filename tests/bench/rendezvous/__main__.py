@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from bench.rendezvous import backends, figures, forming, quiet, recovery
 from cluster import LocalCluster
-from support import checkout, rendezvous_forks
+from support import checkout, forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,7 +128,7 @@ def main(arguments: list[str]) -> None:
 @contextlib.contextmanager
 def _bench(name: str, running: str | None) -> Iterator[Bench]:
     """Servers to measure against; figures go into the file *name*."""
-    rendezvous_forks.load(*LOADED)
+    forks.preload(*LOADED)
     with contextlib.ExitStack() as stack:
         torchs: list[Backend] = [backends.C10d()]
         try:
