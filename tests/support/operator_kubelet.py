@@ -8,6 +8,7 @@ import asyncio
 import pathlib
 import re
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from elasticjob_operator.kube import client as clients
@@ -20,8 +21,18 @@ _SERVICE = re.compile(r"[a-z0-9.-]+\.svc:\d+")
 class Kubelet(Simulation):
     """The pods of one job."""
 
-    def __init__(self, client: clients.Client, namespace: str, job: str, folder: pathlib.Path) -> None:
+    def __init__(
+        self,
+        client: clients.Client,
+        namespace: str,
+        job: str,
+        folder: pathlib.Path,
+        *,
+        token: Callable[[], pathlib.Path] | None = None,
+    ) -> None:
+        """*token* gives what a pod's mounted token is in a cluster: a kubeconfig of the job's own ServiceAccount."""
         super().__init__(client, namespace, job)
+        self._token = token
         self.folder = folder / job
         self.folder.mkdir()
         self.running: dict[str, plain_torchrun.Torchrun] = {}
@@ -68,6 +79,8 @@ class Kubelet(Simulation):
 
     def _start(self, pod: dict[str, Any]) -> plain_torchrun.Torchrun:
         env = {one["name"]: self._value(one) for one in pod["spec"]["containers"][0]["env"]}
+        if self._token:
+            env["PET_RDZV_CONF"] = f"kubeconfig={self._token()}"
         log = self.folder / f"{pod['metadata']['name']}.log"
         return plain_torchrun.Torchrun(log, self.finish, env)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORKER = pathlib.Path(__file__).with_name("plain_worker.py")
-PATIENCE = 90.0
+PATIENCE = 180.0
 """Seconds for anything that should come to pass: torch alone takes ten to start on a busy machine."""
 
 

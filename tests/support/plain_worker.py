@@ -1,4 +1,7 @@
-"""A worker that knows of no backend: says how large its group is at the first step, and trains until it may finish."""
+"""A worker that knows of no backend: says how large its group is at the first step, and trains until it may finish.
+
+In the run that ``FAIL_RUN`` names it fails instead, and at once.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import os
 import pathlib
 import sys
 import time
+
+if os.environ.get("FAIL_RUN") == os.environ["TORCHELASTIC_RUN_ID"].rpartition(".")[2]:
+    sys.exit("this run was to fail")
 
 import torch
 import torch.distributed as dist

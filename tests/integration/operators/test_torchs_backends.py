@@ -1,25 +1,33 @@
-"""torch's own backends that need a torch with libuv: the operator's pods as real torchruns of the newest torch."""
+"""torch's own backends with the newest torch: the operator's pods as real torchruns of this machine."""
 
 import asyncio
 import contextlib
 import pathlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
-from support.operator_cluster import Operator
+from support import operator_builders as build
+from support.operator_cluster import Operator, kubeconfig_of
 from support.operator_job import Job
 from support.operator_kubelet import Kubelet
 
-SECONDS = 120.0
+SECONDS = 180.0
 """For workers to come up: each imports torch."""
 
 
 @contextlib.asynccontextmanager
-async def kubelet(admin: clients.Client, namespace: str, name: str, folder: pathlib.Path) -> AsyncIterator[Kubelet]:
+async def kubelet(
+    admin: clients.Client,
+    namespace: str,
+    name: str,
+    folder: pathlib.Path,
+    token: Callable[[], pathlib.Path] | None = None,
+) -> AsyncIterator[Kubelet]:
     """A job's pods, run on this machine."""
-    made = Kubelet(admin, namespace, name, folder)
+    made = Kubelet(admin, namespace, name, folder, token=token)
     task = asyncio.create_task(made.run())
     try:
         yield made
@@ -56,3 +64,30 @@ async def test_c10d_grows_and_static_stays_and_both_train_to_the_end(
             assert (done["restarts"], done["failures"], done["disruptions"]) == (0, 0, 0)
     assert "ERROR" not in operator.text
     assert "Forbidden" not in operator.text
+
+
+async def test_torch_closes_its_rendezvous_when_an_agent_fails_and_the_next_run_has_another(
+    control_plane: LocalCluster, admin: clients.Client, namespace: str, operator: Operator, tmp_path: pathlib.Path
+) -> None:
+    def token() -> pathlib.Path:
+        return kubeconfig_of(control_plane, tmp_path / "job", account="digits-worker", namespace=namespace)
+
+    operator.start()
+    container = {**build.TEMPLATE["spec"]["containers"][0], "env": [{"name": "FAIL_RUN", "value": "0"}]}
+    async with kubelet(admin, namespace, "digits", tmp_path, token) as pods:
+        job = Job(admin, pods)
+        await job.apply(
+            minNodes=2,
+            maxNodes=2,
+            rendezvous={"backend": "kubernetes-dynamic"},
+            failurePolicy={"maxFailures": 1},
+            template={"spec": {"containers": [container]}},
+        )
+        await pods.trains(2)
+        pods.finish.touch()
+        done = await job.reaches("Succeeded", seconds=SECONDS)
+
+    assert (done["restarts"], done["failures"], done["failedPods"]) == (1, 1, 1)
+    state = await admin.get("ConfigMap", namespace, "digits-dynamic")
+    assert state is not None
+    assert all(key.endswith(".1") for key in state["data"] if key.startswith("torch.rendezvous"))
