@@ -142,6 +142,14 @@ def only_pod_lost(scene: Scene, figures: Figures) -> None:
     figures.add("rung_wait", step - gone)
 
 
+def steps(scene: Scene) -> None:
+    """What the operator itself says of each round: where its time went."""
+    notes = "jsonpath={range .items[*]}{.message}{'\\n'}{end}"
+    print(
+        scene.kubectl("-n", scene.view.namespace, "get", "events", "--field-selector=reason=RoundTrains", "-o", notes)
+    )
+
+
 def many_recreated(scene: Scene, figures: Figures) -> None:
     """Thirty pods that train nothing are lost at once: until as many others are there, and run."""
     container = {"name": "trainer", "image": "docker.io/elasticjob/digits:dev", "command": ["sleep", "3600"]}
@@ -183,6 +191,7 @@ def main() -> int:
             if isinstance(cluster, LocalCluster):
                 node_dies(cluster, scene, figures)
             only_pod_lost(scene, figures)
+            steps(scene)
             scene.run("delete", f"elasticjob/{story.JOB}", "--wait=false")
         with e2e_scenes.scene(cluster, "bench-many") as scene:
             many_recreated(scene, figures)

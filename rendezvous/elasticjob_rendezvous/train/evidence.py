@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import json
 import os
 import pathlib
 import signal
 import sys
+import time
+import traceback
 from typing import TYPE_CHECKING
 
 from elasticjob_rendezvous.train.channel import TRAIN_DIR
@@ -40,25 +43,20 @@ def install() -> None:
     if os.environ.get(ERROR_FILE):
         before = sys.excepthook
 
-        def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
             with contextlib.suppress(Exception):
                 _record(error)
-            before(kind, error, traceback)
+            before(kind, error, trace)
 
         sys.excepthook = hook
 
 
 def _record(error: BaseException) -> None:
-    """Into the error file, unless ``record`` has written it."""
-    if pathlib.Path(os.environ[ERROR_FILE]).exists():
+    """Into the error file, in torch's own form, unless ``record`` has written it."""
+    path = pathlib.Path(os.environ[ERROR_FILE])
+    if path.exists():
         return
-    from torch.distributed.elastic.multiprocessing.errors import get_error_handler  # noqa: PLC0415 - seldom needed
-
-    try:
-        _again(error)
-    except BaseException as raised:  # noqa: BLE001 - torch's handler asks for the exception that is being handled
-        get_error_handler().record_exception(raised)
-
-
-def _again(error: BaseException) -> None:
-    raise error
+    callstack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    extra = {"py_callstack": callstack, "timestamp": str(int(time.time()))}
+    message = {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}
+    path.write_text(json.dumps({"message": message}), "utf-8")
