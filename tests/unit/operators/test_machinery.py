@@ -72,6 +72,11 @@ class FakeClient:
         return item
 
 
+def _nobody() -> Any:
+    """A cluster in which there is nothing any more."""
+    return FakeClient()
+
+
 # The queue
 
 
@@ -207,6 +212,28 @@ async def test_a_relist_makes_no_news_of_what_was_heard_since_the_last_one() -> 
     notice.prune()
     notice.event("Lease", {"type": "MODIFIED", "object": lease_item(arrived="1")})
     assert asked == [0, 0]  # what was not heard of for a whole interval is forgotten
+
+
+async def test_jobs_that_came_and_went_leave_nothing_in_memory() -> None:
+    waiting = queue.Queue()
+    notice = noticing.Notice(waiting)
+    reconciler = Reconciler(_nobody(), waiting, Reader(_nobody()), Applier(_nobody(), Pace(1000)), instance="test")
+    for n in range(500):
+        job = item(meta={"name": f"job-{n}", "uid": f"job {n}", "generation": 1})
+        pod = item(meta={"uid": f"pod {n}", "labels": {"elasticjob.dev/job-name": f"job-{n}"}}, status={})
+        for kind, one in (("ElasticJob", job), ("Pod", pod)):
+            for what in ("ADDED", "DELETED"):
+                notice.event(kind, {"type": what, "object": one})
+
+    for _ in range(500):
+        key = await waiting.get()
+        assert await reconciler.reconcile(key)
+        waiting.done(key)
+
+    kept = {
+        name: held for part in (waiting, notice) for name, held in vars(part).items() if isinstance(held, (dict, set))
+    }
+    assert {name for name, held in kept.items() if held} == {"_heard"}
 
 
 async def test_what_belongs_to_no_job_is_ignored() -> None:
