@@ -12,15 +12,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from elasticjob_rendezvous import kube
+from elasticjob_rendezvous import kube, settings
 from elasticjob_rendezvous.round import lease, slots
 from elasticjob_rendezvous.round.agent import Sighting
 
 if TYPE_CHECKING:
     from elasticjob_rendezvous.mirror import Seen
-
-MAX_LIMIT = 3600
-"""Seconds: the longest ``leaseDurationSeconds`` that is believed."""
 
 _TRIES = 3
 """A write whose version is outdated is repeated so often, as long as the Lease is still ours."""
@@ -55,7 +52,7 @@ def sighted(seen: Seen, *, default_limit: float) -> Sighting:
 
 def _seconds(duration: Any, default: float) -> float:
     """The server lets any 32-bit number above 0 in; a holder that would be waited for longer than an hour is none."""
-    return float(duration) if isinstance(duration, int) and 0 < duration <= MAX_LIMIT else default
+    return float(duration) if isinstance(duration, int) and 0 < duration <= settings.MAX_LIMIT else default
 
 
 def of_run(found: Sighting, job: str) -> Sighting:

@@ -30,6 +30,10 @@ UNSET_RUN_ID = ("", "none")
 NO_RUN_ID = "--rdzv-id is not set: give each run an id of its own, or two runs would share a rendezvous"
 
 
+MAX_LIMIT = 3600
+"""Seconds: the longest ``leaseDurationSeconds`` that is written, or believed."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Timers:
     """Every duration of the protocol, in seconds. Each can be set with ``--rdzv-conf``, mainly by tests."""
@@ -174,6 +178,10 @@ def _timers(known: Mapping[str, str], *, planned: bool) -> Timers:
     for name in ("close_timeout", "heartbeat_timeout"):
         if getattr(timers, name) == 0:
             raise ValueError(f"--rdzv-conf {name}=0: wanted is a number of seconds above 0")
+    if timers.fence + timers.stop > MAX_LIMIT:
+        raise ValueError(
+            f"--rdzv-conf: wanted is fence + stop ≤ {MAX_LIMIT}: so long a slot of a dead node stays taken"
+        )
     for small, large in (("beat_interval", "silence"), ("renew_interval", "fence")):
         if not 0 < getattr(timers, small) < getattr(timers, large):
             raise ValueError(f"--rdzv-conf: wanted is 0 < {small} < {large}")

@@ -15,10 +15,11 @@ from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Reason
 from support import rendezvous_api, rendezvous_disguises
 from support.rendezvous_jobs import until
-from support.rendezvous_nodes import Nodes, Raised, again, called, meet, met, rendezvous
+from support.rendezvous_nodes import Nodes, Raised, again, called, meet, met, rendezvous, waiting
 
 if TYPE_CHECKING:
     import pathlib
+    from collections.abc import Callable
 
     from support.rendezvous_api import FakeApi, Request
     from support.rendezvous_jobs import Agents, Job
@@ -62,6 +63,34 @@ def test_with_an_operator_rights_and_servers_are_waited_for(fake: FakeApi, fake_
     assert not any(node.answered(1.5) for node in both)
     fake.disturb = lambda request: None
     met(*both)
+
+
+def unavailable(request: Request) -> None:
+    raise rendezvous_api.Refused(503, "etcd is restarting")
+
+
+def dropped(request: Request) -> None:
+    raise ConnectionResetError
+
+
+def hanging(request: Request) -> None:
+    time.sleep(2)
+
+
+@pytest.mark.parametrize("trouble", [unavailable, dropped, hanging])
+def test_no_trouble_with_the_api_server_ends_a_round(
+    fake: FakeApi, fake_job: Job, nodes: Nodes, trouble: Callable[[Request], None]
+) -> None:
+    fake_job.plan([0, 1])
+    both = nodes.several([0, 1], heartbeat_timeout="0.5")
+    meet(*both)
+    fake.disturb, before = trouble, fake.count()
+    until(lambda: fake.count() >= before + 6, "tried again and again", 20)
+    assert [node.call(waiting) for node in both] == [0, 0]
+    fake.disturb, before = lambda request: None, fake.count("update", "leases")
+    until(lambda: fake.count("update", "leases") >= before + 4, "renewals go on", 20)
+    assert [node.call(waiting) for node in both] == [0, 0]
+    assert fake_job.record().number == 1
 
 
 def test_two_processes_of_one_identity_are_told_apart_at_once(fake_job: Job, nodes: Nodes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from support.rendezvous_jobs import until
 
 if TYPE_CHECKING:
     from support.rendezvous_jobs import Agents, Job
+
+IPV6 = "::1" if socket.has_ipv6 else "127.0.0.1"
 
 
 def test_two_nodes_form_train_and_finish(job: Job, agents: Agents) -> None:
@@ -66,7 +69,7 @@ def test_killed_rank_0_is_noticed_at_once(job: Job, agents: Agents) -> None:
 
 def test_crashed_worker_restarts_the_round(job: Job, agents: Agents) -> None:
     job.plan([0, 1])
-    both = [agents.start(slot) for slot in (0, 1)]
+    both = [agents.start(slot, address=IPV6) for slot in (0, 1)]
     for a in both:
         a.trains(1, world=2)
 

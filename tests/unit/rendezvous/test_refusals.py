@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributed.elastic.metrics import api as metrics
 
-from elasticjob_rendezvous import board, events, mirror, seat, session
+from elasticjob_rendezvous import board, events, mirror, seat, session, settings
 from elasticjob_rendezvous.round import changing, lease, record
 from elasticjob_rendezvous.round.agent import Sighting
 from elasticjob_rendezvous.round.record import Member, Phase
@@ -111,7 +111,7 @@ def test_any_lease_is_read_or_is_none_of_ours(
     reader = types.SimpleNamespace(limit=160.0, _wonder=lambda seen, why: None)
     found = session.Session._read(reader, mirror.Seen({"metadata": metadata, "spec": spec}, 0.0))  # type: ignore[arg-type]
     if found is not None:
-        assert 0 < found.limit <= seat.MAX_LIMIT
+        assert 0 < found.limit <= settings.MAX_LIMIT
         assert lease.parse(0, lease.holder(found.lease), lease.annotations(found.lease)).refused == ()
 
 

@@ -94,6 +94,7 @@ def test_endpoint_is_a_name_with_or_without_its_namespace(endpoint: str) -> None
         ({"conf": {"silence": "soon"}}, "silence='soon': wanted is a number of seconds"),
         ({"conf": {"fence": "nan"}}, "fence"),
         ({"conf": {"join_timeout": "-1"}}, "from 0"),
+        ({"conf": {"fence": "3600"}}, r"fence \+ stop"),
         ({"conf": {"beat_interval": "9"}}, "0 < beat_interval < silence"),
     ],
 )
