@@ -209,6 +209,10 @@ class Direct:
     def watch(self, kind: kube.Kind, selector: kube.Selector, version: str) -> Iterator[tuple[str, Object]]:
         request = Request("watch", kind.plural, "", self._client, time.monotonic())
         self._api.requests.append(request)
+        if not version:
+            found = self._api.list(self.namespace, kind.plural, selector)
+            yield "LISTED", found
+            version = found["metadata"]["resourceVersion"]
         query = {**selector, "resourceVersion": version}
         for event in self._api.watch(request, self.namespace, kind.plural, query, time.monotonic() + 60):
             yield event["type"], event["object"]

@@ -31,10 +31,10 @@ def test_missing_rights_are_named(fake: FakeApi, nodes: Nodes) -> None:
 
     fake.disturb = refuse
     node = nodes.start(0, planned=False, prepare=rendezvous_disguises.impatient)
-    with pytest.raises(Raised, match=r"RendezvousConnectionError: .* is forbidden: a Role must allow verb list on"):
+    with pytest.raises(Raised, match=r"RendezvousConnectionError: .* is forbidden: a Role must allow verb watch on"):
         node.call(rendezvous)
     first = fake.requests[0].at
-    assert "must allow verb list" in node.text()
+    assert "must allow verb watch" in node.text()
     assert time.monotonic() - first < 20
 
 
