@@ -18,12 +18,12 @@ import time
 from typing import TYPE_CHECKING
 
 from bench import tables, traces
-from elasticjob_operator.autoscaler import curves, deciding, settings, snapshot
+from elasticjob_operator.autoscaler import curves, deciding, settings, snapshot, surplus
 from elasticjob_operator.autoscaler.simulating import drawing, jobs, learned, policies, replaying, results
 from elasticjob_operator.autoscaler.simulating import traces as files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 ROOT = pathlib.Path(__file__).parents[2]
 OUT = ROOT / "build/bench/autoscaler.jsonl"
@@ -34,6 +34,8 @@ SEED = 1
 HOST = 4
 """GPUs of a cluster node in Pollux's cluster."""
 DECISIONS = 200
+FACTORS = (0.75, 1.0, 1.5, 2.0, 3.0)
+"""Of `surplus.MATURE`, to choose from."""
 PUBLISHED = {"tiresias": 4038.0, "optimus": 5682.0}
 """Mean of the 8 workloads' mean completion times in Pollux's artifact (results-jobload), seconds."""
 
@@ -108,6 +110,27 @@ def pollux() -> None:
             write("pollux_off_published", name, 100 * off, "%")
         if name in {"ours", "tiresias"}:
             draw(f"pollux-6-{name}", runs[5])
+
+
+def held_out() -> None:
+    """Figure 1 without its own traces' advice: how fast weights fall is chosen on four workloads and measured on the
+    other four, both ways round.
+    """
+    halves = (WORKLOADS[::2], WORKLOADS[1::2])
+    means = {factor: [_half(factor, half) for half in halves] for factor in FACTORS}
+    for factor, found in means.items():
+        write(f"pollux_mean_jct_weights_{factor:g}", "ours", statistics.fmean(found), "s")
+    best = [min(FACTORS, key=lambda factor: means[factor][half]) for half in (0, 1)]
+    write("pollux_mean_jct_held_out", "ours", (means[best[0]][1] + means[best[1]][0]) / 2, "s")
+
+
+def _half(factor: float, half: Sequence[int]) -> float:
+    usual, surplus.MATURE = surplus.MATURE, factor
+    try:
+        runs = [replay("ours", traces.pollux(w), traces.cluster(16, HOST)) for w in half]
+        return mean(runs, lambda r: r.mean)
+    finally:
+        surplus.MATURE = usual
 
 
 def draw(name: str, run: results.Result) -> None:
@@ -207,6 +230,7 @@ def _some(name: str, draw_one: random.Random) -> snapshot.Job:
 
 PARTS = {
     "pollux": pollux,
+    "held-out": held_out,
     "learning": learning,
     "elasticflow": elasticflow,
     "costs": costs,

@@ -26,13 +26,13 @@ class Claims:
         self._deserved = _deserved(present, total)
         self._limit = {name: queue.limit for name, queue in present.items() if queue.limit is not None}
         self._quota = {quota.namespace: max(quota.free, 0) for quota in snap.quotas}
-        self._plain = not self._limit and not self._quota and len(present) == 1 and not snap.queues
+        self.unlimited = not self._limit and not self._quota and len(present) == 1 and not snap.queues
         self._queues: dict[str, int] = collections.Counter()
         self._namespaces: dict[str, int] = collections.Counter()
 
     def pods(self, job: snapshot.Job, *, borrowing: bool) -> int | float:
         """How many more pods it may have: within what its queue deserves, or with what others leave unused."""
-        if not job.accelerators or self._plain:
+        if not job.accelerators or self.unlimited:
             return math.inf
         queue = home(job)
         bounds = [self._quota.get(job.namespace, math.inf) - self._namespaces[job.namespace]]
@@ -44,7 +44,7 @@ class Claims:
 
     def take(self, job: snapshot.Job, pods: int) -> None:
         """Count so many more pods."""
-        if self._plain:
+        if self.unlimited:
             return
         self._queues[home(job)] += pods * job.accelerators
         self._namespaces[job.namespace] += pods * job.accelerators

@@ -55,9 +55,9 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
         for draft in ordered:
             draft.nodes, draft.loose = 0, 0
         minimums.grant(ordered, space, held, rules, borrowing=False)  # 3. gangs
-        if not crowded:
+        if not crowded and not held.unlimited:
             minimums.grant(ordered, space, held, rules, borrowing=True)
-        for borrowing in (False, True):
+        for borrowing in (False,) if held.unlimited else (False, True):  # nobody to borrow from: once does
             if borrowing and crowded:
                 minimums.grant(ordered, space, held, rules, borrowing=True)
             surplus.pin(ordered, space, held, borrowing=borrowing)  # 4. sizes set by people

@@ -20,6 +20,15 @@ us."""
 Key = tuple[str, bool, int]
 
 
+class Pool:
+    """Accelerators that are left in one pool."""
+
+    __slots__ = ("free",)
+
+    def __init__(self) -> None:
+        self.free = 0
+
+
 class Room:
     """What is free; taking only lowers it."""
 
@@ -30,7 +39,7 @@ class Room:
         self.any_volatile = any(node.volatile for node in snap.cluster_nodes)
         self._largest = _volatile(snap)
         self.lifetime = snap.volatile_lifetime if self.any_volatile else math.inf
-        self._found: dict[tuple[frozenset[str] | None, str, bool], list[Key]] = {}
+        self._found: dict[tuple[frozenset[str] | None, str, bool], list[Pool]] = {}
 
     def pods(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> int:
         """How many more pods of this job fit, on stable or on volatile cluster nodes."""
@@ -40,7 +49,7 @@ class Room:
         if volatile and not self.any_volatile:
             return 0
         keys = self._pools(draft, kind, volatile=volatile)
-        shared = self._free[keys[0]] // each if len(keys) == 1 else sum(self._free[key] // each for key in keys)
+        shared = keys[0].free // each if len(keys) == 1 else sum(pool.free // each for pool in keys)
         return shared if not self._own else shared + self._own.get((draft.job.name, kind, volatile), 0)
 
     def volatile_hosts(self, kind: str, each: int) -> int:
@@ -57,31 +66,38 @@ class Room:
             part = min(pods, self._own[own])
             self._own[own] -= part
             pods -= part
-        for key in self._pools(draft, draft.kind, volatile=volatile):
-            part = min(pods, self._free[key] // each)
-            self._free[key] -= part * each
+        for pool in self._pools(draft, draft.kind, volatile=volatile):
+            part = min(pods, pool.free // each)
+            pool.free -= part * each
             pods -= part
             if not pods:
                 return
 
-    def _pools(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> list[Key]:
+    def only(self, draft: drafts.Draft) -> Pool | None:
+        """The pool that all its pods come from, where there is but one: then counting is one subtraction."""
+        if self._own or self.any_volatile or not draft.job.accelerators:
+            return None
+        pools = self._pools(draft, draft.kind, volatile=False)
+        return pools[0] if len(pools) == 1 else None
+
+    def _pools(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> list[Pool]:
         """Those the fewest jobs can use come first, so that the others' only places are left to them."""
         candidates = draft.job.candidates
         found = self._found.get((candidates, kind, volatile))
         if found is None:
             bit = 1 << self._sets[candidates]
-            found = [key for key in self._free if key[0] == kind and key[1] == volatile and key[2] & bit]
-            found.sort(key=lambda key: (key[2].bit_count(), key))
+            keys = [key for key in self._free if key[0] == kind and key[1] == volatile and key[2] & bit]
+            found = [self._free[key] for key in sorted(keys, key=lambda key: (key[2].bit_count(), key))]
             self._found[candidates, kind, volatile] = found
         return found
 
 
-def _pools(snap: snapshot.Snapshot, sets: dict[frozenset[str] | None, int]) -> dict[Key, int]:
-    free: dict[Key, int] = collections.Counter()
+def _pools(snap: snapshot.Snapshot, sets: dict[frozenset[str] | None, int]) -> dict[Key, Pool]:
+    free: dict[Key, Pool] = collections.defaultdict(Pool)
     for node in snap.cluster_nodes:
         if node.schedulable and node.free > 0:
             wanted = sum(1 << number for names, number in sets.items() if names is None or node.name in names)
-            free[node.kind, node.volatile, wanted] += node.free
+            free[node.kind, node.volatile, wanted].free += node.free
     return free
 
 

@@ -57,7 +57,8 @@ def grant(
         reach = functools.partial(_open, space=space, held=held, borrowing=borrowing)
         level = [draft for draft in growing if draft.job.priority == priority and reach(draft)]
         points = [worth(draft, rules, space) for draft in level]
-        _share(level, points, reach, functools.partial(_give, space=space, held=held))
+        pools = [space.only(draft) if held.unlimited else None for draft in level]
+        _share(level, points, reach, functools.partial(_give, space=space, held=held), pools)
 
 
 def worth(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> Sequence[curves.Point]:
@@ -129,8 +130,12 @@ def _share(
     points: list[Sequence[curves.Point]],
     reach: Callable[[drafts.Draft], int],
     give: Callable[[drafts.Draft, int], None],
+    pools: list[room.Pool | None],
 ) -> None:
-    """The best next step of all jobs, again and again; one that does not fit whole is tried smaller."""
+    """The best next step of all jobs, again and again; one that does not fit whole is tried smaller.
+
+    Thousands of steps make one decision, so those that one subtraction counts (`Room.only`) are counted here.
+    """
     heap: list[tuple[float, int, Sequence[curves.Point], int]] = []
     scales = [draft.weight / draft.job.sized for draft in level]
 
@@ -142,13 +147,17 @@ def _share(
         push(rank, ahead, 0)
     while heap:
         _, rank, ahead, at = heapq.heappop(heap)
-        draft = level[rank]
-        most = draft.nodes + reach(draft)
-        if ahead[at][0] <= most:
-            give(draft, ahead[at][0])
+        draft, pool, size = level[rank], pools[rank], ahead[at][0]
+        most = draft.nodes + (reach(draft) if pool is None else pool.free // draft.job.accelerators)
+        if size <= most:
+            if pool is None:
+                give(draft, size)
+            else:
+                pool.free -= (size - draft.nodes) * draft.job.accelerators
+                draft.nodes = size
             push(rank, ahead, at)
         elif most > draft.nodes:
-            push(rank, curves.hull((size, draft.curve.log(size)) for size in _within(draft, most)), 0)
+            push(rank, curves.hull((n, draft.curve.log(n)) for n in _within(draft, most)), 0)
 
 
 def _within(draft: drafts.Draft, most: int) -> list[int]:

@@ -136,7 +136,7 @@ class Autoscaler:
 
     def _pod_told(self, old: objects.Pod | None, new: objects.Pod | None) -> None:
         for pod, more in ((old, -1), (new, 1)):
-            if pod is not None and pod.node:
+            if pod is not None and pod.node and not pod.leaving:
                 nodes = self._hosts.setdefault(pod.owner, collections.Counter())
                 nodes[pod.node] += more
                 self._hosts[pod.owner] = +nodes
