@@ -92,7 +92,7 @@ def parse(data: Mapping[str, Any]) -> Allocation:
         served=int(data.get("servedSeconds") or 0),
         tried=int(data.get("triedNodes") or 0),
         resize_seconds=None if cost is None else int(cost),
-        throughput=tuple(_parse_point(point) for point in data.get("throughput") or ()),
+        throughput=tuple(point for item in data.get("throughput") or () if (point := _parse_point(item))),
     )
 
 
@@ -105,8 +105,9 @@ def _point(point: Throughput) -> dict[str, Any]:
     }
 
 
-def _parse_point(data: Mapping[str, Any]) -> Throughput:
+def _parse_point(data: Mapping[str, Any]) -> Throughput | None:
+    """The point; nothing if it is none: what else is known must not go with it."""
     rate, reports = float(data["rate"]), float(data["reports"])
     if not (math.isfinite(rate) and math.isfinite(reports)):
-        raise ValueError(f"not a throughput: {data!r}")
+        return None
     return Throughput(int(data["nodes"]), bool(data.get("acrossClusterNodes")), rate, reports)
