@@ -101,7 +101,13 @@ def test_images_that_share_a_layer_are_streamed_with_one_copy(store: layouts.Lay
 @pytest.fixture
 def repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(building, "REPOSITORY", tmp_path)
-    for file in ("images/trainer/Dockerfile", "pyproject.toml", "README.md", "LICENSE", "rendezvous/package/module.py"):
+    for file in (
+        "images/trainer/Dockerfile",
+        "images/trainer/torchrun",
+        "pyproject.toml",
+        "LICENSE",
+        "rendezvous/package/module.py",
+    ):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(file)
     return tmp_path

@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[3]
 REGISTRY = "docker.io/elasticjob"
 BUILD_SECONDS = 1800
 _TIME = 1_000_000_000
-_SOURCES = ("pyproject.toml", "README.md", "LICENSE")
+_SOURCES = ("pyproject.toml", "LICENSE")
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,8 @@ def _stage(root: Path, sources: Iterable[str], context: Path) -> None:
         os.utime(target, (_TIME, _TIME))
 
 
-TRAINER = Recipe("trainer", "images/trainer/Dockerfile", (*_SOURCES, "rendezvous"), bases.TRAINER)
+_TORCHRUN = "images/trainer/torchrun"
+TRAINER = Recipe("trainer", "images/trainer/Dockerfile", (*_SOURCES, "rendezvous", _TORCHRUN), bases.TRAINER)
 OPERATOR = Recipe("operator", "images/operator/Dockerfile", (*_SOURCES, "operator", "rendezvous"), bases.OPERATOR)
 DIGITS = Recipe("digits", "examples/digits/Dockerfile", (".",), TRAINER, context="examples/digits")
 
