@@ -88,7 +88,11 @@ class Elector:
             logger.info("the election's Lease was not released: %s", error)
 
     async def _read(self) -> dict[str, Any] | None:
-        return await asyncio.wait_for(self._client.get("Lease", self._namespace, NAME), CALL_SECONDS + 1)
+        """Raises ``errors.UnavailableError`` where the answer is late: one that is slow must not end the operator."""
+        try:
+            return await asyncio.wait_for(self._client.get("Lease", self._namespace, NAME), CALL_SECONDS + 1)
+        except TimeoutError as error:
+            raise errors.UnavailableError(0, f"no answer within {CALL_SECONDS + 1:.0f} s") from error
 
     async def _write(self, found: dict[str, Any] | None) -> bool:
         """Take or renew the Lease as it was read; whether that has worked."""

@@ -322,6 +322,15 @@ async def applied(client: Any, *todo: Any, job: jobs.Job | None = None) -> tuple
     return await Applier(client, Pace(1000)).apply(job or build.a_job(), todo)
 
 
+async def test_a_late_answer_is_one_that_failed_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(electing, "CALL_SECONDS", -0.99)
+    client: Any = FakeClient()
+    monkeypatch.setattr(client, "get", lambda *_: asyncio.sleep(60))
+
+    with pytest.raises(errors.UnavailableError, match="no answer"):
+        await electing.Elector(client, namespace="system", identity="a")._read()
+
+
 async def test_a_template_that_is_refused_is_refused_once() -> None:
     client: Any = FakeClient()
     client.refuse["Pod"] = errors.RefusedError(422, "image: Required value")
