@@ -42,7 +42,7 @@ def test_who_comes_after_the_success_ends_well(
     with pytest.raises(Raised, match="SystemExit: 0"):
         late.call(rendezvous)
     assert late.process.wait(20) == 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
 
 
 @pytest.mark.scenario(49)
@@ -94,6 +94,6 @@ def test_sigterm_in_the_first_rendezvous_leaves_no_ghost(fake_job: Job, nodes: N
     gone.begin(rendezvous)
     until(lambda: fake_job.arrived() == {0: 1}, "arrived")
     gone.kill(signal.SIGTERM)
-    assert gone.process.wait(5) == 128 + signal.SIGTERM
+    assert gone.process.wait(20) == 128 + signal.SIGTERM
     assert fake_job.arrived() == {}
     meet(*nodes.several([1, 2], planned=False, nnodes="2:3"))

@@ -59,12 +59,12 @@ def test_who_waits_in_vain_ends_alone_and_leaves_nothing_behind(fake_job: Job, n
 def test_who_died_after_arriving_is_left_behind(fake_job: Job, nodes: Nodes, ghost: int) -> None:
     dead = nodes.start(ghost, planned=False, nnodes="3:3")
     dead.begin(rendezvous)
-    until(lambda: fake_job.arrived().get(ghost) == 1, "arrived", 20)
+    until(lambda: fake_job.arrived().get(ghost) == 1, "arrived")
     dead.kill()
     living = nodes.several([2, 3], planned=False, nnodes="3:3")
     for node in living:
         node.begin(rendezvous)
-    until(lambda: fake_job.record().number == 2, "the ghost is suspected", 20)
+    until(lambda: fake_job.record().number == 2, "the ghost is suspected")
     fourth = nodes.start(1 - ghost, planned=False, nnodes="3:3")
     fourth.begin(rendezvous)
     met(*living, fourth)
@@ -90,11 +90,11 @@ def test_more_nodes_than_max_wait_without_disturbing(fake_job: Job, nodes: Nodes
     five = nodes.several(range(5), planned=False, nnodes="2:4")
     for node in five:
         node.begin(rendezvous)
-    until(lambda: sum(node.answered() for node in five) == 4, "four formed", 20)
+    until(lambda: sum(node.answered() for node in five) == 4, "four formed")
     inside = [node for node in five if node.answered()]
     (outside,) = (node for node in five if not node.answered())
     met(*inside)
-    until(lambda: 2 in fake_job.arrived().values(), "the fifth is parked", 20)
+    until(lambda: 2 in fake_job.arrived().values(), "the fifth is parked")
     assert not outside.answered(1.5)
     assert [node.call(waiting) for node in inside] == [0] * 4
 
@@ -105,7 +105,7 @@ def test_a_spare_ends_well_when_the_job_does(fake_job: Job, nodes: Nodes) -> Non
     meet(*both)
     spare = nodes.start(2, planned=False, nnodes="1:2")
     spare.begin(rendezvous)
-    until(lambda: fake_job.arrived().get(2) == 2, "parked", 20)
+    until(lambda: fake_job.arrived().get(2) == 2, "parked")
     for node in both:
         node.begin(finish)
     for node in both:
@@ -117,19 +117,19 @@ def test_a_spare_ends_well_when_the_job_does(fake_job: Job, nodes: Nodes) -> Non
 
 @pytest.mark.scenario(13)
 def test_the_last_call_is_counted_once_whoever_comes_and_goes(fake_job: Job, nodes: Nodes) -> None:
-    first = nodes.several([0, 1], planned=False, nnodes="2:4", last_call_timeout="2")
+    first = nodes.several([0, 1], planned=False, nnodes="2:4", last_call_timeout="3")
     for node in first:
         node.begin(rendezvous)
-    until(lambda: fake_job.arrived() == {0: 1, 1: 1}, "both", 20)
+    until(lambda: fake_job.arrived() == {0: 1, 1: 1}, "both")
     began = time.monotonic()
     guest = seat.Seat(
         fake_job.api, job_name=fake_job.name, job=fake_job.uid, slot=2, pod="guest", nonce="0000000a", limit=60
     )
     assert guest.take(1, "127.0.0.1:1")
-    time.sleep(1)
+    time.sleep(2)
     guest.release()
     met(*first)
-    assert time.monotonic() - began < 3.5
+    assert time.monotonic() - began < 5, "not counted anew from the guest's leaving"
 
 
 @pytest.mark.scenario(14)
