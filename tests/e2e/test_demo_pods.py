@@ -1,4 +1,4 @@
-"""What only real pods show: a drain, and an image that can't be pulled at first."""
+"""What only real pods show: a drain, a group that hangs, an image that can't be pulled at first."""
 
 from __future__ import annotations
 
@@ -50,6 +50,27 @@ def test_a_drain_waits_for_a_checkpoint_and_takes_the_pod_then(scene: Scene) -> 
     checks.equal("disruptions", expected=1, seen=status(scene)["disruptions"])
     checks.equal("failures", expected=0, seen=status(scene)["failures"])
     checks.learned(e2e_scenes.finish(scene))
+
+
+def test_a_group_that_hangs_leaves_its_stacks_and_starts_again(scene: Scene) -> None:
+    before = story.start_with_two(scene)
+    hangs = scene.pod_of(before.members[0])
+    e2e_scenes.stop_workers(scene, scene.pod_of(before.members[1]))
+
+    patience(scene, 5)
+    scene.wait("the next round", lambda: scene.current.number > before.number)
+    patience(scene, None)  # a busy machine may take longer to start
+
+    checks.equal("reason", expected="NoProgress", seen=status(scene)["lastFailure"].get("reason"))
+    assert "most recent call first" in scene.run("logs", hangs)
+    scene.wait_round("the group to train again", lambda one: one.number > before.number)
+    checks.learned(e2e_scenes.finish(scene))
+
+
+def patience(scene: Scene, seconds: int | None) -> None:
+    """How long the job may go without a step."""
+    patch = {"spec": {"failurePolicy": {"progressDeadlineSeconds": seconds}}}
+    scene.run("patch", f"elasticjob/{story.JOB}", "--type=merge", "-p", json.dumps(patch))
 
 
 def test_an_image_that_can_not_be_pulled_is_told_and_heals_when_it_is_mended(scene: Scene) -> None:

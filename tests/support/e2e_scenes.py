@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from cluster.clusters import Cluster
     from demo.story import Scene
 
-KILL_WORKERS = """
+SIGNAL_WORKERS = """
 import os, pathlib, signal
 for process in pathlib.Path("/proc").glob("[0-9]*"):
     words = (process / "cmdline").read_bytes().split(b"\\0")
     if b"-u" in words and b"/workspace/train.py" in words:  # torchrun starts its workers so, and is not started so
-        os.kill(int(process.name), signal.SIGKILL)
+        os.kill(int(process.name), signal.{signal})
 """
 
 
@@ -36,7 +36,18 @@ def scene(cluster: Cluster, namespace: str) -> Iterator[Scene]:
 def kill_workers(scene: Scene, pod: str) -> None:
     """End the worker processes of *pod*, as the kernel's out-of-memory killer would."""
     scene.tell(f"the workers of {pod} are killed")
-    scene.kubectl("--namespace", scene.view.namespace, "exec", pod, "--", "python3", "-c", KILL_WORKERS)
+    _signal_workers(scene, pod, "SIGKILL")
+
+
+def stop_workers(scene: Scene, pod: str) -> None:
+    """Let the worker processes of *pod* stand still, and so all that wait for them."""
+    scene.tell(f"the workers of {pod} stand still")
+    _signal_workers(scene, pod, "SIGSTOP")
+
+
+def _signal_workers(scene: Scene, pod: str, signal: str) -> None:
+    script = SIGNAL_WORKERS.replace("{signal}", signal)
+    scene.kubectl("--namespace", scene.view.namespace, "exec", pod, "--", "python3", "-c", script)
 
 
 def finish(scene: Scene) -> dict[str, Any]:
