@@ -68,7 +68,7 @@ async def _serve(settings: Settings, client: clients.Client, elector: Elector | 
     await _health(settings, watchdog, elector, metrics)
     if await _first_of({"the signal": stop.wait(), "the start": _start(client, elector)}) == "the signal":
         return 0
-    autoscaler = autoscaling.made(client, queue, settings) if settings.autoscaler.mode != "off" else None
+    autoscaler = autoscaling.made(client, queue, settings, metrics) if settings.autoscaler.mode != "off" else None
     allocate = autoscaler.allocation if autoscaler else None
     reader = Reader(client, settings.installation, notice.cluster_nodes, allocate)
     applier = Applier(client, Pace(settings.pods_per_second))

@@ -18,6 +18,7 @@ from elasticjob_operator.api.allocation import UNDECIDED, Allocation
 from elasticjob_operator.autoscaler import deciding, decision, settings, snapshot
 from elasticjob_operator.autoscaler.seeing import carrying, ceilings, measuring, objects, picture
 from elasticjob_operator.kube.client import Client
+from elasticjob_operator.kube.metrics import Metrics
 from elasticjob_operator.kube.mirroring import Mirror
 from elasticjob_operator.kube.queue import Key, Queue
 
@@ -45,6 +46,7 @@ class Autoscaler:
         reading: picture.Rules,
         rules: settings.Settings,
         *,
+        metrics: Metrics,
         watched: tuple[str, ...] = (),
         dry_run: bool = False,
         now: Callable[[], float] = time.time,
@@ -52,6 +54,7 @@ class Autoscaler:
         self._queue = queue
         self._reading = reading
         self._rules = rules
+        self._metrics = metrics
         self._dry_run = dry_run
         self._now = now
         self._changed = asyncio.Event()
@@ -89,7 +92,9 @@ class Autoscaler:
                 self._changed.clear()
                 began = time.monotonic()
                 await self._decide()
-                await asyncio.sleep(max(REST_SECONDS, BUSY * (time.monotonic() - began)))
+                took = time.monotonic() - began
+                self._metrics.decisions.observe(took)
+                await asyncio.sleep(max(REST_SECONDS, BUSY * took))
                 try:
                     await asyncio.wait_for(self._changed.wait(), IDLE_SECONDS)
                 except TimeoutError:
@@ -107,10 +112,13 @@ class Autoscaler:
         offers, self._promises = carrying.carried(
             made, seen, self._memories, self._promises, now, dry_run=self._dry_run
         )
-        changed = [one for one in seen.seen.values() if self._offers.get(one.job.uid) != offers.get(one.job.uid)]
+        for one in seen.seen.values():
+            before, after = self._offers.get(one.job.uid), offers[one.job.uid]
+            if before != after:
+                self._queue.add(Key(one.job.namespace, one.job.name))
+            if before is None or before.nodes != after.nodes:
+                self._metrics.allocations.add(reason=after.reason)
         self._offers = offers
-        for one in changed:
-            self._queue.add(Key(one.job.namespace, one.job.name))
 
     def _world(self) -> picture.World:
         """Everything as it is now; of our own grants what was decided, which the mirror may not have heard of yet."""
@@ -173,7 +181,7 @@ class Autoscaler:
         self._memories[job.uid] = measuring.observed(memory, job, across=across, now=int(self._now()), **limits)
 
 
-def made(client: Client, queue: Queue, chosen: operator_settings.Settings) -> Autoscaler:
+def made(client: Client, queue: Queue, chosen: operator_settings.Settings, metrics: Metrics) -> Autoscaler:
     """The autoscaler that an administrator has asked for."""
     wish = chosen.autoscaler
     queues = tuple(snapshot.Queue(**dataclasses.asdict(one)) for one in wish.queues)
@@ -182,6 +190,7 @@ def made(client: Client, queue: Queue, chosen: operator_settings.Settings) -> Au
         queue,
         picture.Rules(wish.accelerators, wish.topology, queues),
         settings.Settings(moves=False, pending_limit=wish.pending, volatile_minimum=wish.volatile_minimum),
+        metrics=metrics,
         watched=chosen.watched,
         dry_run=wish.mode == "dry-run",
     )

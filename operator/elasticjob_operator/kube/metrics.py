@@ -65,10 +65,14 @@ class Metrics:
             "From one round to the first training step of the next, by rung of the ladder and step.",
         )
         self.failures = Counter("elasticjob_failures_total", "Failures of jobs, by class.")
+        self.decisions = Histogram(
+            "elasticjob_autoscaler_decision_seconds", "What one decision of the autoscaler took."
+        )
+        self.allocations = Counter("elasticjob_allocations_total", "Sizes that the autoscaler gave, by reason.")
 
     def text(self) -> str:
         """What a scrape is answered with."""
-        return self.recovery.text() + self.failures.text()
+        return "".join(one.text() for one in (self.recovery, self.failures, self.decisions, self.allocations))
 
 
 def _braces(labels: Mapping[str, str], **more: str) -> str:

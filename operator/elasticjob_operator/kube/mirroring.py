@@ -93,7 +93,7 @@ class Mirror(Generic[T]):
         uid = item["metadata"]["uid"]
         try:
             new = self._parse(item)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except Exception:  # one object that trips us up must not blind us to all others
             logger.exception("a %s is not understood: %s", self._kind, item["metadata"].get("name"))
             new = None
         if new is None:
