@@ -36,7 +36,9 @@ demo: venv ## an elastic job on a real Kubernetes, from nothing (CLUSTER=local|k
 clean-cluster: ## take the demo's cluster down: no process, mount, link or namespace stays
 	@$(PY) -m cluster down
 
-test: lint test-unit tools ## every test, on a fresh machine too
+test: venv ## every test, on a fresh machine too
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint test-unit
+	@$(MAKE) --no-print-directory tools
 	@$(PYTEST) $(BESIDE) tests/e2e tests/integration
 
 lint: venv ## formatting, rules, types, layers

@@ -70,21 +70,21 @@ def test_a_run_killed_in_mid_epoch_and_resumed_in_a_smaller_world_trains_each_im
     assert result(shared)["samples"] == 2 * 1437
 
 
-def test_a_notice_is_answered_progress_is_reported_and_it_learns_better_than_the_demo_promises(
+def test_a_notice_is_answered_progress_is_reported_and_it_learns_what_the_demo_promises_in_no_time(
     shared: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     channel = tmp_path / "channel"
     channel.mkdir()
     (channel / "round.json").write_text('{"number": 5, "nodes": 1, "reason": "Resized"}')
     (channel / "notice.json").write_text('{"id": "n1", "graceSeconds": 30}')
-    running = torchrun(shared, "--checkpoint-every=1000", workers=2, ELASTICJOB_TRAIN_DIR=str(channel))
+    running = torchrun(shared, "--epochs=8", "--checkpoint-every=1000", workers=2, ELASTICJOB_TRAIN_DIR=str(channel))
     wait_for(shared / "checkpoint.pt", running)
     assert running.wait(PATIENCE) == 0
 
     progress = json.loads((channel / "progress.json").read_text())
     assert progress["checkpointed"] == "n1"
     assert progress["round"] == 5
-    assert 1 <= progress["step"] <= 30 * STEPS_PER_EPOCH
+    assert 1 <= progress["step"] <= 8 * STEPS_PER_EPOCH
     assert progress["loss"] > 0
-    assert result(shared)["accuracy"] >= 0.97
-    assert result(shared)["epochs"] == each_image_once(30)
+    assert result(shared)["accuracy"] >= 0.95
+    assert result(shared)["epochs"] == each_image_once(8)
