@@ -36,6 +36,7 @@ class Kubelet(Simulation):
         self.folder = folder / job
         self.folder.mkdir()
         self.running: dict[str, plain_torchrun.Torchrun] = {}
+        """By their pods' UIDs: names come again."""
         self._address = f"127.0.0.1:{_free_port()}"
 
     @property
@@ -61,18 +62,20 @@ class Kubelet(Simulation):
             process.stop()
 
     async def _act(self) -> None:
-        for pod in await self.pods():
-            name, phase = pod["metadata"]["name"], pod["status"].get("phase")
-            process = self.running.get(name)
+        pods = await self.pods()
+        for uid in self.running.keys() - {pod["metadata"]["uid"] for pod in pods}:
+            await asyncio.to_thread(self.running.pop(uid).stop)
+        for pod in pods:
+            name, uid, phase = pod["metadata"]["name"], pod["metadata"]["uid"], pod["status"].get("phase")
+            process = self.running.get(uid)
             if pod["metadata"].get("deletionTimestamp"):
                 if process:
                     await asyncio.to_thread(process.stop)
-                    del self.running[name]
                 await self.remove(name)
             elif not pod["spec"].get("nodeName"):
                 await self._bind(name)
             elif process is None:
-                self.running[name] = self._start(pod)
+                self.running[uid] = self._start(pod)
                 await self._set_status(name, phase="Running", state={"running": {}}, ready=True)
             elif phase == "Running" and (code := process.process.poll()) is not None:
                 await self.end(name, code)
@@ -81,7 +84,7 @@ class Kubelet(Simulation):
         env = {one["name"]: self._value(one) for one in pod["spec"]["containers"][0]["env"]}
         if self._token:
             env["PET_RDZV_CONF"] = f"kubeconfig={self._token()}"
-        log = self.folder / f"{pod['metadata']['name']}.log"
+        log = self.folder / f"{pod['metadata']['uid']}.log"
         return plain_torchrun.Torchrun(log, self.finish, env)
 
     def _value(self, variable: dict[str, Any]) -> str:

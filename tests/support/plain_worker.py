@@ -1,6 +1,7 @@
 """A worker that knows of no backend: says how large its group is at the first step, and trains until it may finish.
 
-In the run that ``FAIL_RUN`` names it fails instead, and at once.
+In the run that ``FAIL_RUN`` names it fails instead, and at once. With ``LIGHT`` it takes torchrun at its word about the
+group, which needs no torch, for tests of what agents do.
 """
 
 from __future__ import annotations
@@ -12,6 +13,13 @@ import time
 
 if os.environ.get("FAIL_RUN") == os.environ["TORCHELASTIC_RUN_ID"].rpartition(".")[2]:
     sys.exit("this run was to fail")
+
+if os.environ.get("LIGHT"):
+    world = os.environ["WORLD_SIZE"]
+    print(f"FIRST rank={os.environ['RANK']} world={world} sum={world}", flush=True)
+    while not pathlib.Path(sys.argv[1]).exists():
+        time.sleep(0.05)
+    sys.exit(0)
 
 import torch
 import torch.distributed as dist

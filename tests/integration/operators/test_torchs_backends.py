@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import pathlib
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,15 @@ from support.operator_kubelet import Kubelet
 
 SECONDS = 180.0
 """For workers to come up: each imports torch."""
+
+
+LIGHT: dict[str, Any] = {"env": [{"name": "LIGHT", "value": "1"}]}
+"""What of a container makes its workers do without torch."""
+
+
+def template(**container: Any) -> dict[str, Any]:
+    """A template with these fields in its container."""
+    return {"spec": {"containers": [{**build.TEMPLATE["spec"]["containers"][0], **container}]}}
 
 
 @contextlib.asynccontextmanager
@@ -73,7 +83,6 @@ async def test_torch_closes_its_rendezvous_when_an_agent_fails_and_the_next_run_
         return kubeconfig_of(control_plane, tmp_path / "job", account="digits-worker", namespace=namespace)
 
     operator.start()
-    container = {**build.TEMPLATE["spec"]["containers"][0], "env": [{"name": "FAIL_RUN", "value": "0"}]}
     async with kubelet(admin, namespace, "digits", tmp_path, token) as pods:
         job = Job(admin, pods)
         await job.apply(
@@ -81,7 +90,7 @@ async def test_torch_closes_its_rendezvous_when_an_agent_fails_and_the_next_run_
             maxNodes=2,
             rendezvous={"backend": "kubernetes-dynamic"},
             failurePolicy={"maxFailures": 1},
-            template={"spec": {"containers": [container]}},
+            template=template(env=[{"name": "FAIL_RUN", "value": "0"}]),
         )
         await pods.trains(2)
         pods.finish.touch()
@@ -91,3 +100,29 @@ async def test_torch_closes_its_rendezvous_when_an_agent_fails_and_the_next_run_
     state = await admin.get("ConfigMap", namespace, "digits-dynamic")
     assert state is not None
     assert all(key.endswith(".1") for key in state["data"] if key.startswith("torch.rendezvous"))
+
+
+@pytest.mark.usefixtures("control_plane")
+async def test_all_start_anew_when_the_store_s_host_is_lost_or_a_static_group_s_node(
+    admin: clients.Client, namespace: str, operator: Operator, tmp_path: pathlib.Path
+) -> None:
+    operator.start()
+    async with (
+        kubelet(admin, namespace, "hosted", tmp_path) as hosted,
+        kubelet(admin, namespace, "fixed", tmp_path) as fixed,
+    ):
+        lost = {hosted: ("c10d", "hosted-0-0"), fixed: ("static", "fixed-1-0")}
+        for pods, (backend, _) in lost.items():
+            two = {"minNodes": 2, "maxNodes": 2, "rendezvous": {"backend": backend}}
+            await Job(admin, pods).apply(**two, template=template(**LIGHT))
+        for pods, (_, name) in lost.items():
+            await Job(admin, pods).trains(2)
+            await pods.trains(2)
+            await pods.remove(name)
+        for pods in lost:
+            await Job(admin, pods).comes_to("restarts", 1, seconds=SECONDS)
+            await Job(admin, pods).trains(2, seconds=SECONDS)
+            await pods.trains(2)
+            pods.finish.touch()
+            done = await Job(admin, pods).reaches("Succeeded", seconds=SECONDS)
+            assert (done["restarts"], done["failures"], done["disruptions"]) == (1, 0, 1)

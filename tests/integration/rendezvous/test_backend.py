@@ -222,6 +222,7 @@ def test_torchs_own_handler_forms_grows_and_finishes(job: Job, tmp_path: pathlib
         "PET_NNODES": "2:3",
         "PET_LOCAL_ADDR": "127.0.0.1",
         "PET_MAX_RESTARTS": "3",
+        "LIGHT": "1",
     }
     with contextlib.ExitStack() as stack:
 
