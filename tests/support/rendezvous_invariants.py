@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from elasticjob_rendezvous.round import agent
-from elasticjob_rendezvous.round.record import Phase, Record, Result
-from support.rendezvous_states import ALIVE, BROKEN, CHECKING, DONE, NOTHING, TRAINING, UNBORN
+from elasticjob_rendezvous.round.record import Phase, Reason, Record, Result
+from support.rendezvous_states import ALIVE, BROKEN, CHECKING, NOTHING, TRAINING, UNBORN
 
 if TYPE_CHECKING:
     from support.rendezvous_states import Past, State
     from support.rendezvous_world import World
+
+
+ROUNDS_A_FAULT = 2
+"""So many rounds one fault may cost: one without the node that is lost, and one with its successor."""
 
 
 class BrokenError(AssertionError):
@@ -22,6 +26,7 @@ class BrokenError(AssertionError):
 
 
 _ORDER = tuple(Phase)
+_NO_LOSS = (Reason.RESIZED, Reason.NODE_JOINED, Reason.SUSPENDED)
 
 
 def after_write(world: World, at: State, new: int, past: Past) -> Past:
@@ -55,6 +60,8 @@ def _follows(old: Record, new: Record) -> None:
         raise BrokenError(f"a closed job is {new.phase.value} again")
     if new.number != old.number and not (new.number == old.number + 1 and old.running and new.phase is Phase.OPEN):
         raise BrokenError(f"round {new.number} {new.phase.value} follows {old.number} {old.phase.value}")
+    if old.phase is Phase.FINISHING and new.phase is Phase.OPEN and new.reason in _NO_LOSS:
+        raise BrokenError(f"a round that is finishing is left: {new.reason.value}")
     if new.number == old.number and _ORDER.index(new.phase) < _ORDER.index(old.phase):
         raise BrokenError(f"round {new.number} goes from {old.phase.value} back to {new.phase.value}")
 
@@ -68,6 +75,10 @@ def _seals(world: World, past: Past, old: Record | None, record: Record) -> None
         raise BrokenError(f"a world of {len(record.members)}, where {least} to {most} are wanted")
     if world.shape.planned and not record.member_slots <= record.plan:
         raise BrokenError("a member that is not in the plan")
+    if list(record.members) != sorted(record.members, key=lambda m: m.slot):
+        raise BrokenError("ranks that do not go by slots")
+    if record.store != world.store(record.members[0]):
+        raise BrokenError("a store that is not rank 0's")
     if old is not None and any(m.nonce in old.suspects for m in record.members):
         raise BrokenError("a suspect is sealed as a member")
 
@@ -122,6 +133,7 @@ def judges(world: World, at: State, i: int, record: Record) -> None:
 
 def check(world: World, at: State) -> None:
     """Who trains is a member, alone in its rank; two complete worlds never train; what is finished is not run again."""
+    _calm(world, at)
     places: dict[tuple[int, int], int] = {}
     training: dict[int, int] = {}
     for i, p in enumerate(at.procs):
@@ -137,15 +149,21 @@ def check(world: World, at: State) -> None:
     full = [number for number, count in training.items() if count == len(world.sealed(at, number).members)]
     if len(full) > 1:
         raise BrokenError(f"two complete worlds train at once: rounds {full}")
-    if training and at.past.finished:
-        _finished(world, at, max(training))
+    if training and 0 < at.past.done < max(training):
+        raise BrokenError(f"finished work (round {at.past.done}) runs again in round {max(training)}")
 
 
-def _finished(world: World, at: State, latest: int) -> None:
-    for number, record in at.past.sealed:
-        members = [world.of[m.nonce] for m in world.records[record].members]
-        if number < latest and all((number, i) in at.past.finished for i in members):
-            raise BrokenError(f"finished work (round {number}) runs again in round {latest}")
+def _calm(world: World, at: State) -> None:
+    """No storm: what goes wrong costs a few rounds, what does not costs none; standalone each newcomer one."""
+    spent = sum(world.shape.faults.values()) - sum(at.budget) + len(world.shape.away)
+    joined = 0 if world.shape.planned else world.shape.slots
+    if not world.shape.rounds and at.past.top - 1 > ROUNDS_A_FAULT * spent + joined:
+        raise BrokenError(f"{at.past.top - 1} rounds for {spent} faults")
+
+
+def finished(world: World, past: Past, number: int, record: int) -> bool:
+    """Whether all members of a round have recorded its finish."""
+    return all((number, world.of[m.nonce]) in past.finished for m in world.records[record].members)
 
 
 def settled(world: World, at: State) -> bool:
@@ -164,15 +182,9 @@ def settled(world: World, at: State) -> bool:
     unborn = set() if shape.operator_down else unborn
     if len(live) < agent.least(world.me[0], r) and not unborn & set(wanted) - live:
         return True
-    whole = r.running and all(
-        (r.sealed, world.of[m.nonce]) in at.past.finished or _works(at, world.of[m.nonce], r.sealed) for m in r.members
-    )
+    whole = r.running and all(at.procs[world.of[m.nonce]][:2] == (TRAINING, r.sealed) for m in r.members)
     most = len(r.plan) if shape.planned else shape.high
     if shape.operator_down:  # nobody takes newcomers in, nor opens a round when no member lives
         lost = all(at.procs[world.of[m.nonce]].state not in ALIVE for m in r.members)
         return whole or lost
-    return whole and (live <= r.member_slots or len(r.members) >= most or r.phase is Phase.FINISHING)
-
-
-def _works(at: State, i: int, number: int) -> bool:
-    return at.procs[i].round == number and at.procs[i].state in (TRAINING, DONE)
+    return whole and (live <= r.member_slots or len(r.members) >= most)

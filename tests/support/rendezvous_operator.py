@@ -15,9 +15,7 @@ from elasticjob_rendezvous.round.record import Phase, Record
 from support import operator_builders as build
 from support.rendezvous_states import (
     ALIVE,
-    DONE,
     FAILED,
-    FENCED,
     LEAVING,
     NOTHING,
     ORPHAN,
@@ -93,22 +91,24 @@ class Operator:
         return self.world.step(at, "operator", what, **fields)  # type: ignore[arg-type]
 
     def _pods(self, at: State) -> Iterator[Step]:
-        """A pod in every planned slot without a living one; one out of reach is deleted by force.
+        """A pod in every planned slot without a living one.
 
-        Who does that vouches that nothing trains there any more: so says Kubernetes, and ``core/releasing.py``.
+        None is deleted by force while its process lives: who does that vouches that it is dead, for good. So says
+        Kubernetes, and ``core/releasing.py`` relies on it.
         """
         world = self.world
         record = world.records[at.record] if at.record != NOTHING else None
         for slot in range(world.shape.slots):
             mine = [i for i, me in enumerate(world.me) if me.slot == slot]
-            live = [i for i in mine if at.procs[i].state in ALIVE and not at.procs[i].flags & ORPHAN]
+            live = [i for i in mine if at.procs[i].state in ALIVE and not at.procs[i].flags & (ORPHAN | LEAVING)]
             for i in live:
-                vouched = at.procs[i].api == FENCED and at.procs[i].state in (WAITING, DONE)
-                if vouched or (at.procs[i].api != REACHED and "force" in world.shape.deviations):
+                if at.procs[i].api != REACHED and "force" in world.shape.deviations:
                     orphan = at.procs[i]._replace(flags=at.procs[i].flags | ORPHAN)
                     yield from self._step(at, f"gives up {world.name(i)}", costs="zombie", i=i, proc=orphan)
             nexts = [i for i in mine if at.procs[i].state == UNBORN]
-            done = [i for i in mine if record and record.running and (record.sealed, i) in at.past.finished]
+            found = world.leases[at.leases[slot]]
+            member = record is not None and any(m.nonce == found.nonce for m in record.members)
+            done = member and record is not None and record.running and found.finished == record.sealed
             if nexts and not live and not done and record is not None and slot in record.plan:
                 again = at.procs[nexts[0] - 1].state if nexts[0] and nexts[0] - 1 in mine else ""
                 if not (again == SUCCEEDED and record.phase is Phase.FINISHING):

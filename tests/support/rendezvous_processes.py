@@ -66,7 +66,8 @@ class Turn(NamedTuple):
     @property
     def connected(self) -> bool:
         """Whether a write of mine, over the record as it is, may succeed."""
-        return self.p.api == REACHED and self.p.view == self.at.record
+        unguarded = "compare" in self.world.shape.deviations and self.p.view != NOTHING
+        return self.p.api == REACHED and (self.p.view == self.at.record or unguarded)
 
     def may(self, kind: str) -> bool:
         return self.world.may(self.at, kind)
@@ -109,7 +110,8 @@ def _faults(turn: Turn) -> Iterator[Step]:
 def _learns(turn: Turn) -> Iterator[Step]:
     world, at, p = turn.world, turn.at, turn.p
     if p.api != REACHED:
-        yield from turn.step("has the API again", proc=turn.now(api=REACHED))
+        own = turn.present if p.flags & HELD and p.api == FENCED else p.own  # fenced until it could renew its Lease
+        yield from turn.step("has the API again", proc=turn.now(api=REACHED, own=own))
         if p.api == CUT:
             yield from turn.step("has been without the API for the fencing bound", proc=turn.now(api=FENCED))
         return
@@ -170,7 +172,7 @@ def decide(turn: Turn) -> agent.Action:
                 own=world.sighting(own, dead=dead),
                 held=bool(p.flags & HELD),
                 left=p.left,
-                fenced=p.api == FENCED,
+                fenced=p.api == FENCED and "late" not in world.shape.deviations,
                 leases=sightings,
                 waited=world.LONG,
                 enough=world.LONG,
@@ -211,7 +213,10 @@ def _leaves(turn: Turn) -> Iterator[Step]:
     if turn.connected and not p.flags & TOLD and at.record != NOTHING:
         new = agent.without(turn.me, world.records[p.view])
         record = at.record if new is None else world.record_id(new)
-        yield from turn.step("says that it leaves", proc=turn.now(flags=p.flags | TOLD), record=record)
+        free = _freed(turn, "") if "early" in world.shape.deviations and p.state == TRAINING else {}
+        yield from turn.step(
+            "says that it leaves", **{**free, "proc": turn.now(flags=p.flags | TOLD), "record": record}
+        )
     if p.state != DONE:
         if p.api == REACHED:
             yield from turn.step("leaves", **_freed(turn, FAILED))
@@ -247,7 +252,7 @@ def _checking(turn: Turn) -> Iterator[Step]:
     world, at, p = turn.world, turn.at, turn.p
     record, view = world.sealed(at, p.round), world.records[p.view]
     back = turn.now(state=WAITING, round=0)
-    if p.api == FENCED and "fence" not in world.shape.deviations:
+    if p.api == FENCED and "late" not in world.shape.deviations:
         yield from turn.step("gives up the check-in", proc=back)
     else:
         yield from _goes(turn, record)
@@ -264,8 +269,9 @@ def _goes(turn: Turn, record: Record) -> Iterator[Step]:
     by, go = next(((by, go) for n, by, go in at.past.claims if n == number), ((), False))
     first, trains = turn.of(record.members[0]), turn.now(state=TRAINING)
     if turn.i == first:
-        full = all(owner == turn.of(m) for owner, m in zip(by, record.members, strict=True))
-        if not go and (full or world.shape.deviations & {"go", "claims"}):
+        anybody = "claims" in world.shape.deviations
+        full = all(owner == turn.of(m) or (anybody and owner >= 0) for owner, m in zip(by, record.members, strict=True))
+        if not go and (full or "go" in world.shape.deviations):
             invariants.starts(world, at, turn.i)
             claims = tuple((n, b, g or n == number) for n, b, g in at.past.claims)
             yield from turn.step(f"says go for {number}", proc=trains, past=at.past._replace(claims=claims))
@@ -315,7 +321,8 @@ def _training(turn: Turn) -> Iterator[Step]:
     stopped = turn.now(state=WAITING, left=p.round)
     if gone_on:
         invariants.stops(world, at, turn.i, view)
-    if gone_on or p.api == FENCED or world.leases[p.own].nonce != me.nonce:
+    fenced = p.api == FENCED and "fence" not in world.shape.deviations
+    if gone_on or fenced or world.leases[p.own].nonce != me.nonce:
         # As the handler has it: whoever was told to stop does not enter this very round again.
         yield from turn.step("stops its workers", proc=stopped)
     yield from turn.step("has workers that fail", costs="fail", proc=stopped)

@@ -46,6 +46,8 @@ class Past(NamedTuple):
     top: int = 0
     sealed: tuple[tuple[int, int], ...] = ()
     """Number and record of each sealed round."""
+    done: int = 0
+    """The last round that all its members have finished."""
     finished: frozenset[tuple[int, int]] = frozenset()
     """Round and process of each recorded finish."""
     claims: tuple[tuple[int, tuple[int, ...], bool], ...] = ()
@@ -88,6 +90,10 @@ class Shape:
     """Nodes that the job wants at first. With 0 there is no operator: min, max and last call decide."""
     trained: bool = False
     """Whether the first round is already sealed and trains."""
+    sealed: bool = False
+    """Whether it is sealed, and nobody has checked in yet."""
+    away: frozenset[int] = frozenset()
+    """Slots whose processes have just lost the API."""
     grace: int = 0
     """Seconds for a checkpoint before a resize."""
     rounds: int = 0

@@ -20,6 +20,7 @@ from support import rendezvous_processes as processes
 from support.rendezvous_operator import Operator
 from support.rendezvous_states import (
     ALIVE,
+    CUT,
     DONE,
     FAILED,
     FENCED,
@@ -93,14 +94,16 @@ class World:
             opened = changing.bounded(opened, min_nodes=shape.low, sizes=())
         procs = [Proc()] * len(self.me)
         past = Past(top=1)
-        if shape.trained:
+        if shape.trained or shape.sealed:
             record = self.record_id(
                 changing.sealed(opened, [self.members[i] for i in first], processes.store(self.me[first[0]]))
             )
             for i in first:
                 free[self.me[i].slot] = self.lease_id(processes.arrived(self.me[i], 1, 1))
-                procs[i] = Proc(TRAINING, 1, record, free[self.me[i].slot], flags=HELD)
-            past = Past(1, ((1, record),), claims=((1, tuple(first), True),))
+                api = CUT if self.me[i].slot in shape.away else REACHED
+                state, number = (TRAINING, 1) if shape.trained else (WAITING, 0)
+                procs[i] = Proc(state, number, record, free[self.me[i].slot], api, flags=HELD)
+            past = Past(1, ((1, record),), claims=((1, tuple(first), True),) if shape.trained else ())
         else:
             record = self.record_id(opened) if shape.planned else NOTHING
             for i in first:
@@ -165,8 +168,9 @@ class World:
         numbers = {number for number, _ in sealed}
         claims = tuple(one for one in past.claims if one[0] in numbers and self.hosts(at, one[0]))
         finished = frozenset(one for one in past.finished if one[0] in numbers)
-        if (sealed, claims, finished) != (past.sealed, past.claims, past.finished):
-            fields["past"] = Past(past.top, sealed, finished, claims)
+        done = max((n for n, r in past.sealed if invariants.finished(self, past, n, r)), default=past.done)
+        if (sealed, done, claims, finished) != (past.sealed, past.done, past.claims, past.finished):
+            fields["past"] = Past(past.top, sealed, done, finished, claims)
         return at._replace(**fields) if fields else at  # type: ignore[arg-type]
 
     def _plainly(self, p: Proc) -> Proc:
@@ -187,6 +191,10 @@ class World:
             return first.round == number
         owns = [self.leases[one] for one in {first.own, at.leases[self.me[i].slot]} if one != NOTHING]
         return first.state == WAITING and any(o.nonce == self.me[i].nonce and o.arrived == number for o in owns)
+
+    def store(self, member: Member) -> str:
+        """The address of a process's own store."""
+        return processes.store(self.me[self.of[member.nonce]])
 
     def may(self, at: State, kind: str) -> bool:
         """Whether a fault of this kind may still happen."""
@@ -218,7 +226,8 @@ class World:
         if holder is None:
             return not any(procs[i].state in ALIVE and procs[i].api == REACHED for i in self.within[one.slot])
         proc = procs[holder]
-        return proc.state not in ALIVE or (proc.api == FENCED and proc.state in (WAITING, DONE))
+        stopped = proc.state in (WAITING, DONE) or (proc.state == TRAINING and "fence" in self.shape.deviations)
+        return proc.state not in ALIVE or (proc.api == FENCED and (stopped or "late" in self.shape.deviations))
 
     def sealed(self, at: State, number: int) -> Record:
         """The record that sealed a round."""

@@ -144,12 +144,13 @@ def decide(at: Situation) -> Action:  # noqa: PLR0911 - one return a rule
         return _closed(record)
     if me.planned and me.slot not in record.plan:
         return Leave(0, f"slot {me.slot} is not wanted any more")
+    end = None if me.planned or at.leases is None else ending(me, record, at.leases)
+    if end is not None and (mine or end.record.phase is Phase.CLOSED):
+        return end
     if at.own is None:
         return Wait() if me.planned else Arrive(_target(record), take=True)
     if not mine:
         return Arrive(_target(record), take=True) if may_take(at.own, me, record) else Wait()
-    if not me.planned and at.leases is not None and (end := ending(me, record, at.leases)) is not None:
-        return end
     return _holding(at, record, at.own.lease)
 
 

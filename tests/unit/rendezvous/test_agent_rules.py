@@ -390,6 +390,16 @@ def test_all_finished_closes_and_finished_beside_gone_fails() -> None:
     assert half.record.result is Result.FAILED
 
 
+def test_whose_slot_holds_a_finish_that_counts_closes_when_all_have_finished() -> None:
+    """Else a pod that is started again after the end would wait for ever: nobody else is left to close."""
+    record = changing.finishing(sealed(FREE_FOR_ALL, 0, 1))
+    done = [held(0, 1, nonce=NONCES[7], finished=1), held(1, 1, finished=1)]
+    record = dataclasses.replace(record, members=(Member(0, NONCES[7]), Member(1, NONCES[1])))
+    action = agent.decide(at(record, *done, me=ALONE))
+    assert isinstance(action, Write)
+    assert action.record.result is Result.SUCCEEDED
+
+
 def test_when_no_member_lives_a_waiter_opens_the_next_round() -> None:
     record = sealed(FREE_FOR_ALL, 1, 2)
     action = agent.decide(at(record, held(0, 2), free(1), held(2, 1, still=101), me=ALONE))
