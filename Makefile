@@ -2,6 +2,7 @@
 # Everything they need is installed by what they call; built things are kept in the user's cache folder.
 
 PYTHON ?= python3
+SECONDS ?= 120
 BIN    := .venv/bin
 PY     := PYTHONPATH=tests $(BIN)/python
 PYTEST := $(BIN)/python -m pytest
@@ -10,7 +11,7 @@ BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 UV     := 0.13.9# in step with requirements/dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e bench-autoscaler bench-lifecycle bench-rendezvous lint format lock
+.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e explore bench-autoscaler bench-lifecycle bench-rendezvous lint format lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -59,6 +60,9 @@ test-e2e: tools ## cluster nodes, real pods, real torchrun
 
 bench-autoscaler: venv ## policies side by side on public traces: tables and plots into docs/autoscaler (minutes)
 	@$(PY) -m bench.autoscaler
+
+explore: venv ## the protocol's states, every order of steps, beyond what make test walks (SECONDS=120 for each of 40 worlds)
+	@$(PY) -m support.rendezvous_exploring $(SECONDS)
 
 bench-rendezvous: tools ## our rendezvous beside c10d and etcd-v2: build/bench/rendezvous.jsonl (10 minutes)
 	-@$(BIN)/uv pip install --quiet --python $(BIN)/python --group bench

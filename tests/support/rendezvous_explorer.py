@@ -177,7 +177,10 @@ def wander(shape: Shape, chance: random.Random) -> Report:
         for turn in range(FAIR):
             if turn > faulty and invariants.settled(world, at):
                 break
-            steps = [step for step in world.steps(at) if step.fair or calm < turn < faulty]
+            every = list(world.steps(at))
+            steps = [step for step in every if step.fair or calm < turn < faulty]
+            if not steps and turn <= calm:
+                steps = every
             if not steps:
                 broken = "" if invariants.settled(world, at) else "has no way on"
                 break

@@ -326,18 +326,23 @@ def _training(turn: Turn) -> Iterator[Step]:
         # As the handler has it: whoever was told to stop does not enter this very round again.
         yield from turn.step("stops its workers", proc=stopped)
     yield from turn.step("has workers that fail", costs="fail", proc=stopped)
-    yield from _works(turn)
+    yield from _works(turn, view, stopped)
     if turn.connected and view.number == p.round:
         yield from _watches_over(turn, view)
 
 
-def _works(turn: Turn) -> Iterator[Step]:
-    """The work is done: whoever is not there holds up all, whoever has finished nobody."""
+def _works(turn: Turn, view: Record, stopped: Proc) -> Iterator[Step]:
+    """The work is done: whoever is not there holds up all, whoever has finished nobody.
+
+    Where nobody judges any more, because others have finished, workers without a peer end by an error of their own.
+    """
     at, number, members = turn.at, turn.p.round, turn.world.sealed(turn.at, turn.p.round).members
     others = [turn.of(m) for m in members if m != turn.member]
     done = [j for j in others if (number, j) in at.past.finished or at.procs[j][:2] == (DONE, number)]
     if all(j in done or at.procs[j][:2] == (TRAINING, number) for j in others):
         yield from turn.step(f"finishes {number}", costs="" if done else "finish", proc=turn.now(state=DONE))
+    elif view.phase is Phase.FINISHING:
+        yield from turn.step("has workers that miss a peer", proc=stopped)
 
 
 def _watches_over(turn: Turn, view: Record) -> Iterator[Step]:
