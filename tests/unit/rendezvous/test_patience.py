@@ -212,7 +212,7 @@ def leaving(clock: list[float]) -> Callable[[float], list[float]]:
 
         mine = object.__new__(session.Session)
         mine.timers = types.SimpleNamespace(close_timeout=30.0)  # type: ignore[assignment]  # as far as needed
-        mine.seat = types.SimpleNamespace(held=False, lost=False, slot=0, release=release)  # type: ignore[assignment]
+        mine.seat = types.SimpleNamespace(held=False, lost=False, slot=0, release=release, settle=lambda: None)  # type: ignore[assignment]
         mine.round, mine._leave_until, mine.nonce = None, 0.0, "0000000a"
         mine.config = types.SimpleNamespace(name="a")  # type: ignore[assignment]
         mine.leave()

@@ -108,7 +108,7 @@ def test_any_lease_is_read_or_is_none_of_ours(
 ) -> None:
     metadata = {"name": "a-0", "resourceVersion": "1", "labels": labels, "annotations": annotations}
     spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds}
-    reader = types.SimpleNamespace(limit=160.0, _wonder=lambda seen, why: None)
+    reader = types.SimpleNamespace(limit=160.0, _parsed={}, _wonder=lambda seen, why: None)
     found = session.Session._read(reader, mirror.Seen({"metadata": metadata, "spec": spec}, 0.0))  # type: ignore[arg-type]
     if found is not None:
         assert 0 < found.limit <= settings.MAX_LIMIT
@@ -126,7 +126,8 @@ def test_part_of_a_lease_that_is_refused_is_counted_once_a_version(
     counted: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     mine = object.__new__(session.Session)
-    mine._odd, mine.timers = {}, types.SimpleNamespace(fence=120.0, stop=40.0)  # type: ignore[assignment]
+    mine._odd, mine._parsed = {}, {}
+    mine.timers = types.SimpleNamespace(fence=120.0, stop=40.0)  # type: ignore[assignment]
     for version in ("1", "1", "2"):
         labels = {lease.JOB_LABEL: "a", lease.SLOT_LABEL: "0"}
         metadata = {"name": "a-0", "resourceVersion": version, "labels": labels, "annotations": {lease.ARRIVED: "-1"}}
