@@ -85,7 +85,7 @@ def below_max(bench: Bench) -> None:
 
 def thousand(bench: Bench) -> None:
     """Figure 5."""
-    bench.form(forming.Case(bench.ours, 1000))
+    bench.form(forming.Case(bench.ours, 1000, limit=150))
 
 
 def recover(bench: Bench) -> None:

@@ -29,6 +29,7 @@ class Case:
     steady: float = 0.0
     """Seconds over which the requests of a group that trains are counted; 0: not at all."""
     again: bool = False
+    limit: float = LIMIT
 
 
 def run(case: Case, log: pathlib.Path) -> Iterator[Figure]:
@@ -41,7 +42,7 @@ def run(case: Case, log: pathlib.Path) -> Iterator[Figure]:
 
     before = job.counted()
     with crowd.gathered(case.nodes, job.join, log) as nodes:
-        formed = nodes.form(LIMIT)
+        formed = nodes.form(case.limit)
         yield figure(
             "form" if high == case.nodes else "form_below_max",
             None if formed.problem else formed.seconds,
@@ -60,7 +61,7 @@ def run(case: Case, log: pathlib.Path) -> Iterator[Figure]:
             yield figure("steady_requests_per_node_s", asked / case.nodes / case.steady, "1/s")
         if case.again:
             rested = job.counted() or nodes.counted()
-            formed = nodes.form(LIMIT)
+            formed = nodes.form(case.limit)
             yield figure("form_again", None if formed.problem else formed.seconds, "s", formed.problem)
             cost = _since(rested, job, nodes)
             yield figure("requests_per_node_again", cost.requests / case.nodes, "1")
