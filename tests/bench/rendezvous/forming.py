@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import TYPE_CHECKING
 
 from bench.rendezvous import counting, crowd
@@ -55,10 +56,11 @@ def run(case: Case, log: pathlib.Path) -> Iterator[Figure]:
         yield figure("requests_per_node", cost.requests / case.nodes, "1")
         yield figure("bytes_per_node", cost.bytes / case.nodes, "B")
         if case.steady:
-            rested = job.counted() or nodes.counted()
+            rested, began = job.counted() or nodes.counted(), time.monotonic()
             nodes.idle(case.steady)
             asked = _since(rested, job, nodes).requests
-            yield figure("steady_requests_per_node_s", asked / case.nodes / case.steady, "1/s")
+            seconds = time.monotonic() - began  # to count takes time as well
+            yield figure("steady_requests_per_node_s", asked / case.nodes / seconds, "1/s")
         if case.again:
             rested = job.counted() or nodes.counted()
             formed = nodes.form(case.limit)
