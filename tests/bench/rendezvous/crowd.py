@@ -88,10 +88,14 @@ class Crowd:
             self._children.append((fork, ours, mine))
         self._ask(("count", None), time.monotonic() + START_SECONDS)
 
-    def form(self, limit: float) -> Formed:
-        """All nodes begin at once. Who has not returned within *limit* seconds is a problem."""
-        began = time.monotonic() + AHEAD
-        answers = self._ask(("form", began), began + limit)
+    def form(self, limit: float, *, spread: float = 0.0) -> Formed:
+        """All nodes begin at once, or one after the other within *spread* seconds; the last one's beginning counts.
+
+        Who has not returned *limit* seconds after that is a problem.
+        """
+        first = time.monotonic() + AHEAD
+        began, total = first + spread, sum(len(nodes) for _, _, nodes in self._children)
+        answers = self._ask(("form", (first, spread / total)), began + limit)
         missing = [Returned(node, began + limit, problem=f"not within {limit:g} s") for node in self._unheard]
         return Formed(began, [*(found for answer in answers for found in answer), *missing])
 
@@ -164,8 +168,11 @@ def _all(nodes: list[int], do: Callable[[int], None]) -> None:
         thread.join()
 
 
-def _form(node: int, join: joining.Join, meter: counting.Meter, handlers: dict[int, Any], at: float) -> Returned:
-    time.sleep(max(0.0, at - time.monotonic()))
+def _form(
+    node: int, join: joining.Join, meter: counting.Meter, handlers: dict[int, Any], start: tuple[float, float]
+) -> Returned:
+    first, apart = start
+    time.sleep(max(0.0, first + node * apart - time.monotonic()))
     try:
         if node not in handlers:
             handlers[node] = join.make(node, meter)

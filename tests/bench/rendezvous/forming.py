@@ -31,6 +31,8 @@ class Case:
     """Seconds over which the requests of a group that trains are counted; 0: not at all."""
     again: bool = False
     limit: float = LIMIT
+    spread: float = 0.0
+    """Seconds over which the nodes begin, as pods do that are created one after the other."""
 
 
 def run(case: Case, log: pathlib.Path) -> Iterator[Figure]:
@@ -43,7 +45,7 @@ def run(case: Case, log: pathlib.Path) -> Iterator[Figure]:
 
     before = job.counted()
     with crowd.gathered(case.nodes, job.join, log) as nodes:
-        formed = nodes.form(case.limit)
+        formed = nodes.form(case.limit, spread=case.spread)
         yield figure(
             "form" if high == case.nodes else "form_below_max",
             None if formed.problem else formed.seconds,
