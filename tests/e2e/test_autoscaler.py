@@ -1,0 +1,54 @@
+"""Real torchrun jobs share six pretended GPUs: a more urgent one comes and goes, and so does a cluster node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster import LocalCluster
+from demo.story import PATIENCE
+from support.e2e_sharing import Sharing, now
+
+if TYPE_CHECKING:
+    from cluster.clusters import Cluster
+    from demo.story import Scene
+
+DEVICES = 6
+LOST = "node-3"
+
+
+def test_jobs_share_the_cluster_by_priority_and_throughput(scene: Scene, cluster: Cluster) -> None:
+    if not isinstance(cluster, LocalCluster):
+        pytest.skip("a cluster node is switched off")
+    sharing = Sharing(scene)
+    sharing.prepare()
+    sharing.start("scales", 1, 4, pace="0.6/n", epochs=40)
+    sharing.start("flat", 1, 4, pace="0.3", epochs=40)
+    sharing.start("small", 1, 2, pace="0.3", epochs=40)
+    three = ("scales", "flat", "small")
+    sharing.settle("three jobs to have it all", *three, total=DEVICES)
+    begin = now()
+
+    sharing.start("urgent", 2, 2, pace="0.3", epochs=60, priority="urgent")
+    scene.view.wait("the urgent one to train", lambda: sharing.trains("urgent"), seconds=PATIENCE)
+    sharing.settle("the urgent one to have its two", *three, "urgent", total=DEVICES)
+    assert sharing.given("urgent") == 2
+    assert sharing.resizes("urgent") in ([2], [0, 2])
+    givers = [name for name in three if sharing.status(name)["allocation"]["reason"] == "Shrunk"]
+    assert givers
+    assert any("urgent" in sharing.status(name)["allocation"]["message"] for name in givers)
+    assert all(sharing.given(name) >= 1 for name in three)
+
+    cluster.kill_node(LOST)
+    scene.view.wait("the urgent one to go on elsewhere", lambda: sharing.has_left(LOST, "urgent"), seconds=PATIENCE)
+    assert sharing.given("urgent") == 2
+    cluster.start_node(LOST)
+    sharing.settle("the cluster node that is back to be used", *three, "urgent", total=DEVICES)
+    assert all(map(sharing.given, three))
+
+    print(f"idle share: {sharing.idle_share(begin, now(), DEVICES):.1%}; grants: {sharing.grants}")
+    sharing.finish("urgent")
+    sharing.finish("scales")
+    for name in (*three, "urgent"):
+        assert len(sharing.resizes(name)) <= 8, sharing.grants  # arrival, loss and return, a step of exploration each

@@ -1,0 +1,135 @@
+"""Several digits jobs that share the cluster's pretended GPUs, and a record of who had how many, and when."""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from demo import checks, story
+
+if TYPE_CHECKING:
+    from demo.story import Scene
+
+PACED = """
+mkdir -p /shared/{name}
+exec torchrun --no-python sh -c 'exec python3 -u /workspace/train.py --shared=/shared/{name} --epochs={epochs} \
+--checkpoint-every=4 --seconds-per-step=$(python3 -c "print({pace})")'
+"""
+"""torchrun starts the workers anew in each round, so their pace can follow the size: `n` is the number of workers."""
+
+
+class Sharing:
+    """The jobs of one scene."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.grants: list[tuple[float, str, int]] = []
+        """When, which job, how many nodes it was given from then on."""
+        self.nodes: list[tuple[float, str, int]] = []
+        """The same for the nodes that trained."""
+        self._claim, self._job = yaml.safe_load_all(story.MANIFEST.read_text())
+        scene.view.listeners.append(self._heard)
+
+    def prepare(self) -> None:
+        """Storage for all, and two priorities."""
+        self._apply(self._claim)
+        for name, value in (("sharing-normal", 0), ("sharing-urgent", 1000)):
+            meta = {"name": name}
+            kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
+            self._apply({**kind, "preemptionPolicy": "Never"})  # the autoscaler makes room, and asks for a checkpoint
+
+    def start(self, name: str, least: int, most: int, *, pace: str, epochs: int, priority: str = "normal") -> None:
+        """A job without a size of its own; *pace*: seconds a step as Python of `n`, the number of workers."""
+        job = copy.deepcopy(self._job)
+        job["metadata"]["name"] = name
+        job["spec"] |= {"minNodes": least, "maxNodes": most}
+        del job["spec"]["nodes"]
+        spec = job["spec"]["template"]["spec"]
+        spec["priorityClassName"] = f"sharing-{priority}"
+        python = pace.replace("n", 'int(__import__(\\"os\\").environ[\\"WORLD_SIZE\\"])')
+        spec["containers"][0]["command"] = ["sh", "-c", PACED.format(name=name, epochs=epochs, pace=python)]
+        self._apply(job)
+
+    def status(self, name: str) -> dict[str, Any]:
+        """The job's status."""
+        return dict(self.scene.view.objects["elasticjobs"].get(name, {}).get("status") or {})
+
+    def given(self, name: str) -> int:
+        """The nodes that the autoscaler has given it."""
+        return int((self.status(name).get("allocation") or {}).get("nodes", 0))
+
+    def trains(self, name: str) -> bool:
+        """Whether exactly those train."""
+        status = self.status(name)
+        return status.get("state") == "Running" and status.get("nodes") == self.given(name) > 0
+
+    def rests(self, name: str) -> bool:
+        """Whether it has come to what it was given, be it nothing."""
+        return self.trains(name) or (self.given(name) == 0 and self.status(name).get("state") == "Suspended")
+
+    def settle(self, what: str, *names: str, total: int) -> None:
+        """Wait until all of them train with what they were given, together so many; who was given nothing rests."""
+
+        def settled() -> bool:
+            return all(map(self.rests, names)) and sum(map(self.given, names)) == total
+
+        self.scene.view.wait(what, settled, seconds=story.PATIENCE)
+        self.scene.tell(f"{what}: " + ", ".join(f"{name} {self.given(name)}" for name in names))
+
+    def has_left(self, cluster_node: str, name: str) -> bool:
+        """Whether the job trains with what it was given, on other cluster nodes."""
+        return self.trains(name) and all(pod["spec"].get("nodeName") != cluster_node for pod in self._pods(name))
+
+    def resizes(self, name: str) -> list[int]:
+        """The sizes that it was given, one after the other."""
+        return [count for _, job, count in self.grants if job == name]
+
+    def idle_share(self, begin: float, end: float, devices: int) -> float:
+        """Part of the devices' time in which they did not train."""
+        busy, now = 0.0, dict[str, int]()
+        moments = [*((at, job, count) for at, job, count in self.nodes if at < end), (end, "", 0)]
+        last = begin
+        for at, job, count in moments:
+            if at > begin:
+                busy += (at - last) * sum(now.values())
+                last = at
+            now[job] = count
+        return 1 - busy / ((end - begin) * devices)
+
+    def finish(self, name: str) -> None:
+        """At full speed to its end: nothing was lost or trained twice."""
+        pod = next(pod for pod in self._pods(name) if pod["status"].get("phase") == "Running")["metadata"]["name"]
+        self.scene.run("exec", pod, "--", "touch", f"/shared/{name}/full-speed")
+        done = lambda: self.status(name).get("state") == "Succeeded"  # noqa: E731 - said where it is used
+        self.scene.view.wait(f"{name} to succeed", done, seconds=story.PATIENCE)
+        ended = [pod["metadata"]["name"] for pod in self._pods(name)]
+        checks.learned(checks.result_of("\n".join(self.scene.run("logs", pod) for pod in ended)))
+
+    def _pods(self, name: str) -> list[dict[str, Any]]:
+        pods = self.scene.view.objects["pods"].values()
+        return [pod for pod in pods if pod["metadata"]["labels"].get("elasticjob.dev/job-name") == name]
+
+    def _heard(self, kind: str, event: str, item: dict[str, Any], at: float) -> None:
+        if kind != "elasticjobs":
+            return
+        name, status = item["metadata"]["name"], item.get("status") or {}
+        gone = event == "DELETED" or status.get("state") in ("Succeeded", "Failed")
+        for record, count in (
+            (self.grants, (status.get("allocation") or {}).get("nodes", 0)),
+            (self.nodes, 0 if gone else status.get("nodes", 0)),
+        ):
+            last = next((c for _, job, c in reversed(record) if job == name), None)
+            if last != count:
+                record.append((at, name, count))
+
+    def _apply(self, manifest: dict[str, Any]) -> None:
+        where = () if manifest["kind"] == "PriorityClass" else ("--namespace", self.scene.view.namespace)
+        self.scene.kubectl(*where, "apply", "--filename=-", input=yaml.safe_dump(manifest))
+
+
+def now() -> float:
+    """The clock of the record."""
+    return time.monotonic()
