@@ -38,6 +38,18 @@ async def connect(kubeconfig: pathlib.Path) -> clients.Client:
     return clients.Client(settings)
 
 
+async def cordon(admin: clients.Client, node: str, *, cordoned: bool = True) -> None:
+    """``kubectl cordon``, or ``uncordon``."""
+    found = await admin.request("GET", f"/api/v1/nodes/{node}")
+    await admin.request("PUT", f"/api/v1/nodes/{node}", body={**found, "spec": {"unschedulable": cordoned}})
+
+
+async def evictable(admin: clients.Client, namespace: str, job: str) -> bool:
+    """Whether the job's budget lets its pods be evicted."""
+    budget = await admin.get("PodDisruptionBudget", namespace, f"{job}-worker")
+    return budget is not None and budget["spec"]["minAvailable"] == 0
+
+
 def install(cluster: LocalCluster) -> None:
     """Install the chart without a pod: the tests run the operator themselves."""
     cluster.kubectl("create", "namespace", SYSTEM)

@@ -50,6 +50,27 @@ def operator(control_plane: LocalCluster, tmp_path: pathlib.Path) -> Iterator[op
 
 
 @pytest.fixture
+def watching(control_plane: LocalCluster, tmp_path: pathlib.Path) -> Iterator[operator_cluster.Operator]:
+    """An operator that looks at cluster nodes."""
+    access = operator_cluster.kubeconfig_of(
+        control_plane, tmp_path / "kubeconfig", account="elasticjob", namespace=operator_cluster.SYSTEM
+    )
+    operator = operator_cluster.Operator(access, tmp_path / "operator.log", "--watch-cluster-nodes=true")
+    operator.start()
+    yield operator
+    assert operator.stop() == 0, operator.text
+
+
+@pytest.fixture
+async def node(admin: clients.Client) -> AsyncIterator[str]:
+    """A cluster node of the test's own, which nothing is scheduled to. It is taken for ready for a minute."""
+    name = f"node-{uuid.uuid4().hex[:8]}"
+    await admin.request("POST", "/api/v1/nodes", body={"metadata": {"name": name}})
+    yield name
+    await admin.request("DELETE", f"/api/v1/nodes/{name}")
+
+
+@pytest.fixture
 async def simulation(admin: clients.Client, namespace: str) -> AsyncIterator[operator_simulation.Simulation]:
     """Pods that run and agents that act, though there is no node."""
     found = operator_simulation.Simulation(admin, namespace)

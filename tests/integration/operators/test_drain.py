@@ -1,37 +1,12 @@
 """Cluster nodes that are drained or dead: the real eviction API, budget controller and watch of cluster nodes."""
 
 import datetime as dt
-import pathlib
-import uuid
-from collections.abc import AsyncIterator, Iterator
 
-import pytest
-
-from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors
-from support.operator_cluster import SYSTEM, Operator, kubeconfig_of, until
+from support.operator_cluster import Operator, cordon, evictable, until
 from support.operator_job import Job
 from support.operator_simulation import Simulation
-
-
-@pytest.fixture
-def watching(control_plane: LocalCluster, tmp_path: pathlib.Path) -> Iterator[Operator]:
-    """An operator that looks at cluster nodes."""
-    access = kubeconfig_of(control_plane, tmp_path / "kubeconfig", account="elasticjob", namespace=SYSTEM)
-    operator = Operator(access, tmp_path / "operator.log", "--watch-cluster-nodes=true")
-    operator.start()
-    yield operator
-    assert operator.stop() == 0, operator.text
-
-
-@pytest.fixture
-async def node(admin: clients.Client) -> AsyncIterator[str]:
-    """A cluster node of the test's own, which nothing is scheduled to. It is taken for ready for a minute."""
-    name = f"node-{uuid.uuid4().hex[:8]}"
-    await admin.request("POST", "/api/v1/nodes", body={"metadata": {"name": name}})
-    yield name
-    await admin.request("DELETE", f"/api/v1/nodes/{name}")
 
 
 async def evicted(admin: clients.Client, namespace: str, pod: str) -> bool:
@@ -55,15 +30,17 @@ async def test_evictions_wait_for_the_checkpoint_that_a_cordon_asks_for(
     await job.trains(2)
 
     assert not await evicted(admin, job.namespace, "digits-1-0")
-    found = await admin.request("GET", f"/api/v1/nodes/{node}")
-    await admin.request("PUT", f"/api/v1/nodes/{node}", body={**found, "spec": {"unschedulable": True}})
+    await cordon(admin, node)
 
+    await until(lambda: evictable(admin, job.namespace, "digits"))
+    simulation.paused.add("digits-1-0")  # a pod takes its time to end
     await until(lambda: evicted(admin, job.namespace, "digits-1-0"))
     (answered,) = [
         lease for lease in await admin.list("Lease", job.namespace) if lease["metadata"]["name"] == "digits-0"
     ]
     assert answered["metadata"]["annotations"]["elasticjob.dev/checkpointed"].startswith("leaving.1.")
     await job.comes_to("disruptions", 1)
+    simulation.paused.clear()
     assert "Forbidden" not in watching.text
 
 

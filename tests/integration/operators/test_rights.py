@@ -9,7 +9,8 @@ import pytest
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors
-from support.operator_cluster import Operator, connect, kubeconfig_of, until
+from support import operator_builders as build
+from support.operator_cluster import Operator, connect, cordon, evictable, kubeconfig_of, until
 from support.operator_job import Job
 from support.operator_simulation import Simulation
 
@@ -73,12 +74,15 @@ async def test_a_worker_can_do_nothing_else(worker: clients.Client, namespace: s
 
 
 async def test_the_operator_is_refused_nothing_and_uses_all_its_rights(
-    control_plane: LocalCluster, admin: clients.Client, simulation: Simulation, operator: Operator
+    control_plane: LocalCluster, admin: clients.Client, simulation: Simulation, watching: Operator, node: str
 ) -> None:
-    operator.start()
+    simulation.node = node
     job = Job(admin, simulation)
     await job.apply(nodes=2)
     await job.trains(2)
+    await cordon(admin, node)
+    await until(lambda: evictable(admin, job.namespace, "digits"))
+    await cordon(admin, node, cordoned=False)
     await simulation.remove("digits-1-0")
     await job.comes_to("disruptions", 1)
     await job.trains(2)
@@ -95,6 +99,13 @@ async def test_the_operator_is_refused_nothing_and_uses_all_its_rights(
         return len(await admin.list("Lease", job.namespace)) == 2
 
     await until(leases_are_gone)
+    other = build.manifest("other", rendezvous={"backend": "c10d"})
+    await admin.create("ElasticJob", {**other, "metadata": {**other["metadata"], "namespace": job.namespace}})
+
+    async def other_has_a_place_to_meet() -> bool:
+        return await admin.get("Service", job.namespace, "other-rendezvous") is not None
+
+    await until(other_has_a_place_to_meet)
     job.simulation.finishing = True
     await job.reaches("Succeeded")
     await job.edit(ttlSecondsAfterFinished=0)
