@@ -170,8 +170,6 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             session.left, session.why = current.number, Reason.AGENT_RESTARTED
         elif not session.over() and not self._peer_lost(session, current):
             session.left, session.why = current.number, Reason.WORKERS_FAILED
-        if session.left == current.number:
-            current.pulse.mute()
         own = session.left == current.number and session.why is Reason.WORKERS_FAILED
         self._futile = 0 if progress else self._futile + own
         session.round = None
@@ -180,6 +178,8 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             session.failure = failure
         if own and self._futile > 1:
             self._pause(session, min(2.0 ** (self._futile - 2), keeping.LONGEST_DELAY))
+        if session.left == current.number:  # not before the pause: it lasts longer than a member may be silent
+            current.pulse.mute()
 
     def _peer_lost(self, session: Session, current: Round) -> bool:
         """Whether the workers failed because a peer died: it has a moment to show.

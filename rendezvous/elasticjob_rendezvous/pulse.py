@@ -105,7 +105,8 @@ class Pulse:
                 if not self._stopped.is_set():
                     level = logging.INFO if self._number() <= self.number else logging.DEBUG
                     logger.log(level, "round %d: connection to rank 0's store lost: %s", self.number, _line(error))
-                    self._ask_root()
+                    if self._ask_root() is links.Peer.GONE and self._number() > self.number:
+                        return  # a store that was let go, while I wait for a round: there is nothing more to hear
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
@@ -118,13 +119,15 @@ class Pulse:
         yield
         self._busy = False
 
-    def _ask_root(self) -> None:
+    def _ask_root(self) -> links.Peer:
         """The store did not answer: is its process gone, or only its network slow?"""
-        if links.asked(self._root) is links.Peer.GONE:
+        found = links.asked(self._root)
+        if found is links.Peer.GONE:
             self._report({0})
         else:
             self._miss([0])
         self._stopped.wait(self._interval)
+        return found
 
     def _beat_on(self) -> None:
         """Beats until stopped or the store fails."""

@@ -135,6 +135,17 @@ def test_member_whose_store_closes_is_gone_before_it_is_silent(group: Group, pul
     assert time.monotonic() - began < 2
 
 
+def test_a_store_that_was_let_go_for_a_later_round_is_not_tried_for_ever(pulses: list[pulse.Pulse]) -> None:
+    group = made(2)
+    for place in group.places:
+        meeting.Meeting(place, group.servers[0]).claim()
+    pulses.append(beating(group.places[1], number=2))
+    until(lambda: pulses[0]._last, "listening")
+    del group.servers[0]
+    until(lambda: not pulses[0]._thread.is_alive(), "it has ended", 10)
+    assert pulses[0].silent == {0}
+
+
 SERVER = """
 import sys, time
 from elasticjob_rendezvous import stores

@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 
-from elasticjob_rendezvous import board, forming, keeping, kube, meeting, mirror, patience, session, settings, traindir
+from elasticjob_rendezvous import (
+    board,
+    forming,
+    handler,
+    keeping,
+    kube,
+    meeting,
+    mirror,
+    patience,
+    session,
+    settings,
+    traindir,
+)
 from elasticjob_rendezvous.round import changing, lease
 from elasticjob_rendezvous.round.record import Member, Record
 
@@ -290,3 +302,24 @@ def test_members_accuse_one_after_the_other(
     monkeypatch.setattr(time, "sleep", open_next)
     former._accuse(meeting.Place(record, 101, "10.0.0.1:1"), {0})
     assert len(listed) == 4, "another has done it meanwhile"
+
+
+# Coming back
+
+
+def test_who_pauses_after_failures_is_heard_until_it_opens_the_next_round(
+    make: Callable[..., session.Session], clock: list[float]
+) -> None:
+    mine, muted = make(), list[float]()
+    record = sealed(2)
+    mine.board._view = board.View(record=record)
+    signs = types.SimpleNamespace(silent=frozenset(), mute=lambda: muted.append(clock[0]))
+    returns = handler.KubernetesRendezvousHandler(mine.config)
+    for pause in (0, 1, 2, 4, 8, 16, 32, 60, 60):
+        place = meeting.Place(record, 1, "10.0.0.1:1")
+        mine.round = session.Round(place, store=None, pulse=signs, began=clock[0])  # type: ignore[arg-type]
+        before = clock[0]
+        returns._come_back(mine)
+        assert pause <= muted.pop() - before <= pause + 1
+        assert mine.left == record.number
+    assert muted == []
