@@ -23,7 +23,7 @@ from cluster import (
     storage,
     waiting,
 )
-from support import checkout
+from support import audit, checkout
 
 TESTS = Path(__file__).parents[1]
 CONTROL, BESIDE, DOWN, KILLED, BROKEN, OUTLIVES = (
@@ -101,8 +101,8 @@ def test_rights_are_checked_and_the_audit_log_shows_it(cluster: LocalCluster) ->
     with pytest.raises(errors.ClusterError, match="Forbidden"):
         cluster.kubectl("get", "secrets", who)
 
-    entries = [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
-    refused = [entry for entry in entries if entry["responseStatus"]["code"] == 403]
+    entries = list(audit.entries(cluster.audit_log))
+    refused = [entry for entry in entries if audit.code(entry) == 403]
 
     assert any(entry["objectRef"]["resource"] == "secrets" for entry in refused if "objectRef" in entry)
     assert {entry["stage"] for entry in entries} <= {"ResponseComplete", "ResponseStarted"}
@@ -110,11 +110,11 @@ def test_rights_are_checked_and_the_audit_log_shows_it(cluster: LocalCluster) ->
 
 def test_what_the_cluster_does_by_itself_is_never_refused(cluster: LocalCluster) -> None:
     """Otherwise the absence of a 403 would prove nothing about the components under test."""
-    entries = [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
-    refused = [entry for entry in entries if entry["responseStatus"]["code"] == 403]
+    entries = list(audit.entries(cluster.audit_log))
+    refused = [entry for entry in entries if audit.code(entry) == 403]
 
     own = ("system:kube-", "system:node:", "system:apiserver")
-    assert [entry for entry in refused if entry["user"]["username"].startswith(own)] == []
+    assert [entry for entry in refused if audit.user(entry).startswith(own)] == []
 
 
 def test_pod_security_is_enforced(cluster: LocalCluster) -> None:

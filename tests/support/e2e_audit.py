@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from demo import staging
+from support import audit
 
 if TYPE_CHECKING:
     import pathlib
@@ -27,12 +27,11 @@ ENDING = "because it is being terminated"
 
 def requests(audit_log: pathlib.Path) -> Iterator[dict[str, Any]]:
     """What was asked for in the product's name so far."""
-    with audit_log.open() as lines:
-        yield from (event for event in map(json.loads, lines) if OURS.fullmatch(event["user"].get("username", "")))
+    return (entry for entry in audit.entries(audit_log) if OURS.fullmatch(audit.user(entry)))
 
 
 def users(audit_log: pathlib.Path) -> set[str]:
-    return {event["user"]["username"] for event in requests(audit_log)}
+    return {audit.user(event) for event in requests(audit_log)}
 
 
 def refused(audit_log: pathlib.Path, outages: Iterable[tuple[datetime, datetime]]) -> list[str]:
@@ -42,10 +41,10 @@ def refused(audit_log: pathlib.Path, outages: Iterable[tuple[datetime, datetime]
     was asked during *outages* does not count.
     """
     return [
-        f"{event['user']['username']} {event['verb']} {event['requestURI']}"
+        f"{audit.user(event)} {event['verb']} {event['requestURI']}"
         for event in requests(audit_log)
         if event.get("userAgent") != INTRUDER
-        and event.get("responseStatus", {}).get("code") == 403
+        and audit.code(event) == 403
         and ENDING not in event["responseStatus"].get("message", "")
         and not any(
             began <= datetime.fromisoformat(event["requestReceivedTimestamp"]) <= ended for began, ended in outages

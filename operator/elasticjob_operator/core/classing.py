@@ -10,8 +10,10 @@ from elasticjob_operator.core.pods import Pod
 _FROM_OUTSIDE = frozenset(SIGNALLED + number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGBUS))
 """A program does not kill or end itself so, and a bus error is memory or a disk that went away."""
 
-_LOST = frozenset({"ContainerStatusUnknown"})
-"""The kubelet's reasons for a container that ended in nobody's sight: its machine did."""
+_LOST = frozenset({"ContainerStatusUnknown", "Unknown"})
+"""Reasons of a container that ended in nobody's sight: its machine did. The first is the kubelet's, with 137; the other
+containerd's, with 255, for a container that was running before its machine was started anew.
+"""
 
 OUT_OF_MEMORY = "OOMKilled"
 """The kubelet's reason: more memory than the pod may have. It will need as much again, so it is the program's."""

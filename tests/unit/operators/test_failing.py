@@ -41,6 +41,8 @@ def counted(read: Observed) -> counting.Counters:
         ({"exit_code": 135}, MACHINE),
         ({"exit_code": 137, "reason": "OOMKilled"}, USER),
         ({"exit_code": 137, "reason": "ContainerStatusUnknown"}, MACHINE),
+        ({"exit_code": 255, "reason": "Unknown"}, MACHINE),
+        ({"exit_code": 255}, USER),
         ({"exit_code": None}, MACHINE),
         ({"exit_code": 1, "disrupted": True}, PREEMPTED),
     ],
