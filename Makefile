@@ -14,7 +14,7 @@ UV     := 0.13.9# in step with requirements/dev.txt
 .PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e explore bench-autoscaler bench-lifecycle bench-rendezvous lint format lock
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
 
 venv: .venv/.ready ## the virtual environment with the exact versions of requirements/dev.txt
 
@@ -61,7 +61,7 @@ test-e2e: tools ## cluster nodes, real pods, real torchrun
 bench-autoscaler: venv ## policies side by side on public traces: tables and plots into docs/autoscaler (minutes)
 	@$(PY) -m bench.autoscaler
 
-explore: venv ## the protocol's states, every order of steps, beyond what make test walks (SECONDS=120 for each of 40 worlds)
+explore: venv ## the protocol's states, every order of steps, beyond what make test walks (SECONDS=120 for each of 45 worlds)
 	@$(PY) -m support.rendezvous_exploring $(SECONDS)
 
 bench-rendezvous: tools ## our rendezvous beside c10d and etcd-v2: build/bench/rendezvous.jsonl (10 minutes)

@@ -19,6 +19,7 @@ from cluster import (
     control_plane,
     errors,
     folders,
+    limits,
     machines,
     nodes,
     packages,
@@ -56,6 +57,7 @@ class LocalCluster(clusters.Cluster):
     ) -> "LocalCluster":
         """Bring up a fresh cluster; what was there under this name is taken down first."""
         packages.ensure(packages.CONTROL_PLANE if control_plane_only else packages.CONTROL_PLANE | packages.NODE)
+        limits.raise_inotify()
         tools.ensure(*tools.CONTROL_PLANE, *(() if control_plane_only else tools.NODE))
         with folders.held(name):
             taking_down.take_down(name)

@@ -48,11 +48,13 @@ def worker_failure(observed: Observed, record: Record, policy: FailurePolicy, no
     failure, slot = min(reports, key=lambda one: (-one[0].round, one[0].time or now, one[1]))
     holder = observed.by_uid.get(observed.lease(slot).pod)
     code = failure.exit_code
+    log = f"it left no traceback; kubectl logs {holder.name} says more" if holder else f"exit code {code}"
     return status.Failure(
         slot=slot,
+        pod=holder.name if holder else "",
         cluster_node=holder.node if holder else "",
         exit_code=code,
-        message=(failure.message or f"exit code {code}")[:MAX_MESSAGE],
+        message=(failure.message or log)[:MAX_MESSAGE],
         what=classing.of_code(code, policy),
         round=failure.round,
         details=failure.traceback[-MAX_DETAILS:],

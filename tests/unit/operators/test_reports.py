@@ -107,7 +107,7 @@ def test_the_worker_failure_that_a_round_counts_is_told_from_its_lease() -> None
     found = counted(running(record=a_round(failures=1), leases=leases))
 
     assert found.failures == 1
-    assert found.last_failure == status.Failure(1, 1, "CUDA out of memory", NOW, round=4)
+    assert found.last_failure == status.Failure(1, 1, "CUDA out of memory", NOW, pod="digits-1-0", round=4)
 
 
 # What is said
@@ -353,3 +353,12 @@ def test_four_times_the_nodes_are_no_more_than_four_times_the_work(*, failed: bo
 )
 def test_a_status_that_cannot_be_read_counts_as_none(data: Any) -> None:
     assert status.parse(data) == status.Status()
+
+
+def test_a_worker_that_left_no_traceback_is_told_with_where_its_log_is() -> None:
+    leases = [held(0), held(1, failure=Failure(4, 2, ""))]
+
+    found = counted(running(record=a_round(failures=1), leases=leases))
+
+    assert found.last_failure is not None
+    assert found.last_failure.message == "it left no traceback; kubectl logs digits-1-0 says more"
