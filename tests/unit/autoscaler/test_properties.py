@@ -87,8 +87,9 @@ def test_grants_are_allowed_sizes_on_allowed_cluster_nodes_of_one_kind(snap: sna
             continue
         assert grant.nodes == 0 or not job.allowed or grant.nodes in job.allowed
         used = [nodes[placed.cluster_node] for placed in grant.placement]
-        assert len({node.kind for node in used}) <= 1
         before = {placed.cluster_node: placed.pods for placed in job.placement}
+        mixed = {nodes[name].kind for name in before if name in nodes}  # pods that are there are not moved
+        assert len({node.kind for node in used}) <= max(1, len(mixed))
         for placed in grant.placement:
             node = nodes[placed.cluster_node]
             fresh = placed.pods > before.get(node.name, 0)
