@@ -47,12 +47,14 @@ async def test_evictions_wait_for_the_checkpoint_that_a_cordon_asks_for(
 async def test_a_pod_whose_cluster_node_is_dead_is_given_up_and_replaced_elsewhere(
     admin: clients.Client, simulation: Simulation, watching: Operator, node: str
 ) -> None:
-    elsewhere, simulation.node = simulation.node, node
+    simulation.node = node
     job = Job(admin, simulation)
     await job.apply(nodes=1)
     await job.trains(1)
 
     simulation.paused.add("digits-0-0")  # nobody there ends it, and nobody says that it has
+    elsewhere = f"{node}-b"  # a young one: the simulation's own has been silent for as long as the cluster is there
+    await admin.request("POST", "/api/v1/nodes", body={"metadata": {"name": elsewhere}})
     simulation.node = elsewhere
     long_ago = (dt.datetime.now(tz=dt.UTC) - dt.timedelta(seconds=200)).strftime("%Y-%m-%dT%H:%M:%SZ")
     silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": long_ago, "reason": "NodeStatusUnknown"}
@@ -67,3 +69,4 @@ async def test_a_pod_whose_cluster_node_is_dead_is_given_up_and_replaced_elsewhe
     (pod,) = await simulation.pods()
     assert pod["spec"]["nodeName"] == elsewhere
     assert "PodGivenUp" in watching.text
+    await admin.request("DELETE", f"/api/v1/nodes/{elsewhere}")
