@@ -7,7 +7,7 @@ BIN    := .venv/bin
 PY     := PYTHONPATH=tests $(BIN)/python
 PYTEST := $(BIN)/python -m pytest
 # Tests that need a cluster mostly wait. A file's tests stay together: what they share is made once.
-BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
+BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
 UV     := 0.13.9# in step with requirements/dev.txt
 
 .DEFAULT_GOAL := help
