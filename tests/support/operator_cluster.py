@@ -41,6 +41,7 @@ async def connect(kubeconfig: pathlib.Path) -> clients.Client:
 async def cordon(admin: clients.Client, node: str, *, cordoned: bool = True) -> None:
     """``kubectl cordon``, or ``uncordon``."""
     found = await admin.request("GET", f"/api/v1/nodes/{node}")
+    del found["metadata"]["resourceVersion"]  # controllers write it meanwhile
     await admin.request("PUT", f"/api/v1/nodes/{node}", body={**found, "spec": {"unschedulable": cordoned}})
 
 

@@ -19,14 +19,14 @@ LEASES = "kube-node-lease"
 
 
 @contextlib.asynccontextmanager
-async def node(admin: clients.Client, name: str, gpus: int, **labels: str) -> AsyncIterator[None]:
-    """A cluster node that is ready for as long as the block lasts."""
+async def node(admin: clients.Client, name: str, gpus: int, **labels: str) -> AsyncIterator[asyncio.Task[None]]:
+    """A cluster node that is ready for as long as its kubelet runs: until the block ends, or the task is cancelled."""
     head = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"test": name, **labels}}}
     await admin.request("POST", clients.path("Node", None), body=head)
     kubelet = asyncio.create_task(_kubelet(admin, name, gpus))
     try:
         await until(lambda: _open_to_pods(admin, name))
-        yield
+        yield kubelet
     finally:
         kubelet.cancel()
         await asyncio.wait([kubelet])

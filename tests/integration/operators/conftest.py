@@ -9,7 +9,7 @@ import pytest
 
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
-from support import checkout, operator_cluster, operator_simulation
+from support import checkout, operator_cluster, operator_nodes, operator_simulation
 
 
 @pytest.fixture(scope="session")
@@ -63,11 +63,10 @@ def watching(control_plane: LocalCluster, tmp_path: pathlib.Path) -> Iterator[op
 
 @pytest.fixture
 async def node(admin: clients.Client) -> AsyncIterator[str]:
-    """A cluster node of the test's own, which nothing is scheduled to. It is taken for ready for a minute."""
+    """A cluster node of the test's own."""
     name = f"node-{uuid.uuid4().hex[:8]}"
-    await admin.request("POST", "/api/v1/nodes", body={"metadata": {"name": name}})
-    yield name
-    await admin.request("DELETE", f"/api/v1/nodes/{name}")
+    async with operator_nodes.node(admin, name, 0):
+        yield name
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors
+from support import audit
 from support import operator_builders as build
 from support.operator_cluster import Operator, connect, cordon, evictable, kubeconfig_of, until
 from support.operator_job import Job
@@ -115,10 +116,10 @@ async def test_the_operator_is_refused_nothing_and_uses_all_its_rights(
 
     await until(job_is_gone)
     account = "system:serviceaccount:elasticjob-system:elasticjob"
-    lines = [json.loads(line) for line in control_plane.audit_log.read_text().splitlines()]
-    mine = [line for line in lines if line["user"]["username"] == account and line.get("responseStatus")]
+    lines = audit.entries(control_plane.audit_log)
+    mine = [line for line in lines if audit.user(line) == account and line.get("responseStatus")]
 
-    refused = [line for line in mine if line["responseStatus"].get("code") == 403]
+    refused = [line for line in mine if audit.code(line) == 403]
     assert [line["requestURI"] for line in refused if "being terminated" not in json.dumps(line)] == []
     used = {
         (verb, ref["resource"] + ("/" + ref["subresource"] if ref.get("subresource") else ""))
