@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousHandler, RendezvousStateError
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import RendezvousBackend, create_handler
 
-from elasticjob_rendezvous import identity, kube, roundstores, settings
+from elasticjob_rendezvous import identity, kube, roundstores, settings, stores
 from elasticjob_rendezvous.texts import Texts
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ PATIENCE = 60
 _STATE = "torch.rendezvous."
 _RUN_ID = re.compile(r"[-._a-zA-Z0-9]{1,128}")
 """What a key of a ConfigMap may consist of."""
-
-_SHARE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 
 
 class KubernetesRendezvousBackend(RendezvousBackend):
@@ -97,7 +95,7 @@ def create(parameters: RendezvousParameters) -> RendezvousHandler:
     except OSError as error:
         raise RendezvousConnectionError(f"the way to {api.host} is not known: {error}") from error
     # With one store for agents and workers torch loses every job that grows (docs/backends.md); who wants it says so.
-    os.environ.setdefault(_SHARE, "1")
+    os.environ.setdefault(stores.NOT_SHARED, "1")
     texts = [Texts(api, f"{name}-dynamic", patience=patience) for _ in range(2)]  # each with what it has read itself
     backend = KubernetesRendezvousBackend(texts[0], parameters.run_id)
     store = roundstores.RoundStores(texts[1], run_id=parameters.run_id, address=parameters.local_addr)

@@ -53,9 +53,9 @@ LONGEST_TURN = 2.0
 class Forming:
     """One call of ``next_rendezvous``."""
 
-    def __init__(self, session: Session, server: stores.TCPStore | None) -> None:
-        self.server = server
-        """This agent's own store for the round to come; a fresh one is bound where there is none."""
+    def __init__(self, session: Session) -> None:
+        self.server: stores.TCPStore | None = None
+        """This agent's own store for the round to come, bound when it first arrives."""
         self._session = session
         self._began = time.monotonic()
         self._arrived_at = self._began

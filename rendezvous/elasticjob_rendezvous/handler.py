@@ -71,8 +71,8 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         self._config = config
         self._session: Session | None = None
         self._keeper: keeping.Keeper | None = None
-        self._servers: list[stores.TCPStore] = []
-        """My own stores: the present round's, and while a round forms that one's as well."""
+        self._server: stores.TCPStore | None = None
+        """My own store of the present round: kept, for it serves as long as it is referred to."""
         self._called = 0
         """The round whose workers torch was last told to stop: they did not fail."""
         self._futile = 0
@@ -118,7 +118,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         try:
             self._come_back(session)
             events.tell(session, "next_rendezvous", "attempts to join the next round")
-            former = forming.Forming(session, None)
+            former = forming.Forming(session)
             return self._begin(session, former.run(), former.server)
         except BaseException as error:  # SystemExit and torch's SignalException too: the others must know
             if isinstance(error, Exception):
@@ -210,7 +210,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
 
     def _begin(self, session: Session, formed: meeting.Attempt, server: stores.TCPStore | None) -> RendezvousInfo:
         """A round begins. The store of the one before is let go only now."""
-        self._servers = [server] if server is not None else []
+        self._server = server
         place = formed.place
         agent_store = stores.AgentStore(
             place.number, formed.store, on_finish=self._on_finish, in_barrier=self._in_barrier

@@ -51,7 +51,7 @@ class Keeper:
         """Whether the Lease has to tell something that does not wait for its renewal."""
         self._interval = session.renewal()
         self._ticked_at = time.monotonic()
-        self._pause = mirror.FIRST_PAUSE
+        self._pauses = mirror.Pauses()
         self._pending: dict[str, Any] = {}
         self._told: tuple[int, str] = (0, "")
         self._announced = False
@@ -82,10 +82,9 @@ class Keeper:
         """The Lease first, and each for itself: whatever fails, the slot is renewed as long as that works."""
         renewed, looked_after = self._tried(self._renew), self._tried(self._look_after)
         if renewed and looked_after:
-            self._pause = mirror.FIRST_PAUSE
+            self._pauses.reset()
         else:
-            self._stopped.wait(self._pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
-            self._pause = min(self._pause * 2, mirror.LONGEST_PAUSE)
+            self._stopped.wait(self._pauses.next())
 
     def _tried(self, part: Callable[[], None]) -> bool:
         try:

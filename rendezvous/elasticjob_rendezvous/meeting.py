@@ -174,7 +174,7 @@ class Attempt(threading.Thread):
             try:
                 self._try()
             except Exception as error:  # noqa: BLE001 - a thread that dies silently would be waited for in vain
-                self.problem = str(error).partition("\n")[0][:200]
+                self.problem = stores.line(error)
                 self._stopped.wait(links.PROBE_TIMEOUT / 10)
 
     def _try(self) -> None:

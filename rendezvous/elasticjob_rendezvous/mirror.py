@@ -21,7 +21,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger("elasticjob_rendezvous")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
-"""Seconds before a failed list or watch is tried again: doubled each time, with jitter."""
+"""Seconds before what failed is tried again: doubled each time, with jitter."""
+
+
+class Pauses:
+    """The pauses of one who tries again until it works."""
+
+    def __init__(self) -> None:
+        self._most = FIRST_PAUSE
+
+    def reset(self) -> None:
+        """It worked: the next failure is the first one."""
+        self._most = FIRST_PAUSE
+
+    def next(self) -> float:
+        """Seconds to wait before the next try."""
+        seconds = self._most * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, no secret
+        self._most = min(self._most * 2, LONGEST_PAUSE)
+        return seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +102,7 @@ class Mirror:
             self.put(body)
 
     def _run(self) -> None:
-        pause = FIRST_PAUSE
+        pauses = Pauses()
         while not self._stopped.is_set():
             started = time.monotonic()
             wish = 0.0
@@ -102,9 +119,8 @@ class Mirror:
             except Exception:  # a thread that dies silently would leave a blind agent
                 logger.exception("watch of %s failed", self._kind.plural)
             if time.monotonic() - started > LONGEST_PAUSE:
-                pause = FIRST_PAUSE
-            self._stopped.wait(max(wish, pause * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter, no secret
-            pause = min(pause * 2, LONGEST_PAUSE)
+                pauses.reset()
+            self._stopped.wait(max(wish, pauses.next()))
 
     def _list_and_watch(self) -> None:
         with self._lock:

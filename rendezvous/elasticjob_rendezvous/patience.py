@@ -7,7 +7,6 @@ standalone agent has nobody else who would notice that it waits for something th
 from __future__ import annotations
 
 import logging
-import random
 import time
 from typing import TYPE_CHECKING
 
@@ -45,7 +44,7 @@ class Patience:
         self._began = time.monotonic()
         self._refused_since: float | None = None
         self._said: tuple[str, float] = ("", 0.0)
-        self._pause = mirror.FIRST_PAUSE
+        self._pauses = mirror.Pauses()
         self._problem = ""
 
     def check(self, where: Callable[[], str]) -> None:
@@ -80,7 +79,7 @@ class Patience:
 
     def made(self) -> None:
         """The API did as it was asked."""
-        self._pause = mirror.FIRST_PAUSE
+        self._pauses.reset()
         if self._session.trouble() is None:
             self._refused_since = None
 
@@ -90,8 +89,7 @@ class Patience:
         if text != self._said[0] or now - self._said[1] >= SAY_AGAIN:
             self._said = text, now
             logger.warning("%s can't go on yet: %s", self._session.label(), text)
-        time.sleep(max(wish, self._pause * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter, no secret
-        self._pause = min(self._pause * 2, mirror.LONGEST_PAUSE)
+        time.sleep(max(wish, self._pauses.next()))
 
     def endure(self, error: kube.KubeError) -> None:
         """Refused, in whatever way: with an operator never the end."""

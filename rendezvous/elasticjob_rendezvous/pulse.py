@@ -66,6 +66,16 @@ class Pulse:
         """The round's number."""
         return self._place.number
 
+    @property
+    def _pace(self) -> float:
+        """Seconds between two beats at present."""
+        return LAST_INTERVAL if self._ending else self._interval
+
+    @property
+    def _level(self) -> int:
+        """How loud a lost peer is told of: once a later round is known, it is mostly that one's doing."""
+        return logging.INFO if self._number() <= self.number else logging.DEBUG
+
     def members(self, ranks: Collection[int]) -> list[Member]:
         """The members that have *ranks*."""
         return [self._place.record.members[rank] for rank in sorted(ranks)]
@@ -103,8 +113,8 @@ class Pulse:
                 self._beat_on()
             except Exception as error:  # noqa: BLE001 - torch raises RuntimeErrors of its own; the store may be gone
                 if not self._stopped.is_set():
-                    level = logging.INFO if self._number() <= self.number else logging.DEBUG
-                    logger.log(level, "round %d: connection to rank 0's store lost: %s", self.number, _line(error))
+                    lost = stores.line(error)
+                    logger.log(self._level, "round %d: connection to rank 0's store lost: %s", self.number, lost)
                     if self._ask_root() is links.Peer.GONE and self._number() > self.number:
                         return  # a store that was let go, while I wait for a round: there is nothing more to hear
 
@@ -154,7 +164,7 @@ class Pulse:
 
     def _listen(self, with_links: links.Links) -> None:
         """Waits one interval; a broken link is reported in the middle of it."""
-        until = time.monotonic() + (LAST_INTERVAL if self._ending else self._interval)
+        until = time.monotonic() + self._pace
         while not self._stopped.is_set() and (left := until - time.monotonic()) > 0:
             self._report(with_links.gone(min(left, 0.2)))
 
@@ -171,8 +181,7 @@ class Pulse:
         self._miss([rank for rank in beats if rank not in new])
 
     def _miss(self, ranks: list[int]) -> None:
-        interval = LAST_INTERVAL if self._ending else self._interval
-        allowed = self._silence / interval * (_SECOND_OPINION if self._place.rank else 1.0)
+        allowed = self._silence / self._pace * (_SECOND_OPINION if self._place.rank else 1.0)
         for rank in ranks:
             self._missed[rank] = self._missed.get(rank, 0) + 1
         self._report({rank for rank in ranks if self._missed[rank] >= allowed})
@@ -180,14 +189,8 @@ class Pulse:
     def _report(self, ranks: set[int]) -> None:
         new = ranks - self.silent
         if new and not self._stopped.is_set():
-            level = (
-                logging.INFO if self._number() <= self.number else logging.DEBUG
-            )  # later it is mostly the next round
+            level = self._level
             for member in self.members(new):
                 logger.log(level, "round %d: slot %d (%s) is silent", self.number, member.slot, member.nonce)
             self.silent |= new
             self._changed()
-
-
-def _line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]

@@ -34,20 +34,25 @@ def selector(job_name: str) -> kube.Selector:
 
 
 def sighted(seen: Seen, *, default_limit: float) -> Sighting:
-    """The Lease in an object. Its holder itself says for how long it may stand still.
+    """The Lease in an object, whatever its slot.
 
     Raises:
         LookupError, ValueError, TypeError: it is no slot's. Any pod of the namespace may have the right to label a
             Lease of its own as another job's; the right to a name it has for its own job's alone.
     """
-    body, spec = seen.body, seen.body.get("spec") or {}
-    name, labels = body["metadata"]["name"], body["metadata"]["labels"]
+    name, labels = seen.body["metadata"]["name"], seen.body["metadata"]["labels"]
     slot = int(labels[lease.SLOT_LABEL])
     if not 0 <= slot < slots.MAX_SLOTS or name != name_of(labels[lease.JOB_LABEL], slot):
         raise ValueError(f"the name of slot {slot}'s Lease is another")
+    return _sighting(slot, seen.body, seen.since, default_limit)
+
+
+def _sighting(slot: int, body: kube.Object, since: float, default_limit: float) -> Sighting:
+    """What stands in the object of *slot*'s Lease. Its holder itself says for how long it may stand still."""
+    spec = body.get("spec") or {}
     found = lease.parse(slot, spec.get("holderIdentity"), body["metadata"].get("annotations"))
     limit = _seconds(spec.get("leaseDurationSeconds"), default_limit)
-    return Sighting(found, still=time.monotonic() - seen.since, limit=limit)
+    return Sighting(found, still=time.monotonic() - since, limit=limit)
 
 
 def _seconds(duration: Any, default: float) -> float:
@@ -98,10 +103,7 @@ class Seat:
         with self._lock:
             if self._body is None:
                 return None
-            spec = self._body.get("spec") or {}
-            found = lease.parse(self.slot, spec.get("holderIdentity"), self._body["metadata"].get("annotations"))
-            limit = _seconds(spec.get("leaseDurationSeconds"), self._limit)
-            return of_run(Sighting(found, still=time.monotonic() - self._since, limit=limit), self._job)
+            return of_run(_sighting(self.slot, self._body, self._since, self._limit), self._job)
 
     def read(self) -> Sighting | None:
         """The Lease as it is now."""

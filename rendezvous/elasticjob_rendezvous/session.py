@@ -260,11 +260,10 @@ class Session:
 
         Only for a process without workers: while they run, the slot is theirs.
         """
-        pause = mirror.FIRST_PAUSE
+        pauses = mirror.Pauses()
         self._leave_until = self._leave_until or time.monotonic() + self.timers.close_timeout
         while not (self._settled() and self.announce() and self.release()) and time.monotonic() < self._leave_until:
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
-            pause = min(pause * 2, mirror.LONGEST_PAUSE)
+            time.sleep(pauses.next())
 
     def end(self) -> None:
         """The process ends: its part in the job, and its threads."""
@@ -321,14 +320,13 @@ class Session:
 
     def insist(self, attempt: Callable[[], bool], what: str) -> bool:
         """Tries until there is an outcome, however long the API is out of reach. The process waits for nothing else."""
-        pause = mirror.FIRST_PAUSE
+        pauses = mirror.Pauses()
         while True:
             try:
                 return attempt()
             except kube.KubeError as error:
                 logger.warning("%s can't %s yet: %s", self.label(), what, error)
-                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
-                pause = min(pause * 2, mirror.LONGEST_PAUSE)
+                time.sleep(pauses.next())
 
 
 def _allow_open_files() -> None:

@@ -28,6 +28,9 @@ ADDRESS = record.STORE_ADDRESS
 OPERATION_TIMEOUT = 300.0
 """Seconds: torch's own default, for it is torch's agent that uses the store."""
 
+NOT_SHARED = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+"""Torch's switch, an environment variable: with 1 workers do not meet at an agent's store."""
+
 _TERMINAL = "torchelastic/agent/terminal_state"
 """Prefix of the keys of torch's exit barrier (agent/server/api.py, unchanged from torch 2.0 to 2.15)."""
 
@@ -92,7 +95,7 @@ def shared_with_workers() -> bool:
 
     Known once a server was bound.
     """
-    return _libuv() and os.environ.get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "0") != "1"
+    return _libuv() and os.environ.get(NOT_SHARED, "0") != "1"
 
 
 def port_for_workers(store: str) -> int:
@@ -119,6 +122,11 @@ def split(store: str) -> tuple[str, int]:
     """The address and port that :func:`joined` put together."""
     address, _, port = store.rpartition(":")
     return address.strip("[]"), int(port)
+
+
+def line(error: Exception) -> str:
+    """What a store's error says, without the C++ stack that torch puts under it."""
+    return str(error).partition("\n")[0][:200]
 
 
 class AgentStore(PrefixStore):

@@ -126,9 +126,10 @@ def _seal(at: Situation, record: Record) -> Action:
     """Seals the open round if its time has come, and else makes it come: forgives suspects, passes over the dead."""
     if at.leases is None:
         return Wait(look=at.waited >= _turn(at, record))
-    here, awaited = arrived(at.me, record, at.leases), _awaited(at.me, record, at.leases)
+    here = arrived(at.me, record, at.leases)
+    missing = _awaited(at.me, record, at.leases) - here.keys()
     size = record.fitting(len(here)) if at.me.planned else min(len(here), at.me.high)
-    if awaited <= here.keys() and size >= least(at.me, record) and witnessed(record, at.leases) and _called(at, here):
+    if not missing and size >= least(at.me, record) and witnessed(record, at.leases) and _called(at, here):
         members = [Member(slot, here[slot].nonce) for slot in sorted(here)[:size]]
         return Write(
             changing.sealed(record, members, here[members[0].slot].store),
@@ -140,10 +141,10 @@ def _seal(at: Situation, record: Record) -> Action:
             changing.amended(record, suspects=record.suspects - back),
             f"forgives {', '.join(sorted(back))}: too few without",
         )
-    silent = _also_silent(at, record, awaited - here.keys())
+    silent = _also_silent(at, record, missing)
     if silent:
         return Write(changing.amended(record, suspects=record.suspects | silent), f"does not wait for {sorted(silent)}")
-    gone = _given_up(record, awaited - here.keys(), at.leases)
+    gone = _given_up(record, missing, at.leases)
     if at.me.planned and gone:
         return Write(
             changing.amended(record, absent=record.absent | gone),
@@ -168,8 +169,9 @@ def _given_up(record: Record, missing: Collection[int], leases: Mapping[int, Sig
 def _also_silent(at: Situation, record: Record, missing: Collection[int]) -> set[str]:
     """Whom the open round waits for in vain: members who fell silent after it was opened, if enough are left."""
     found = {m.nonce for m in suspected(record, at.me, at.silent) if m.slot in missing and m != _member(at.me)}
-    wanted = at.leases or {}
-    found = {nonce for nonce in found if any(s.lease.nonce == nonce for s in wanted.values())} - record.suspects
+    found &= {s.lease.nonce for s in (at.leases or {}).values()} - record.suspects
+    if not found:
+        return found
     enough = _without_suspects(at, dataclasses.replace(record, suspects=record.suspects | found)) >= least(
         at.me, record
     )
@@ -273,10 +275,11 @@ def newcomers(record: Record, leases: Mapping[int, Sighting], me: Process) -> se
     """Standalone: slots whose processes are parked for the next round, if it has room for them."""
     if record.phase is not Phase.SEALED or len(record.members) >= me.high:
         return set()
+    members = record.member_slots
     return {
         slot
         for slot, seen in leases.items()
-        if slot not in record.member_slots and not seen.dead and seen.lease.arrived == record.number + 1
+        if slot not in members and not seen.dead and seen.lease.arrived == record.number + 1
     }
 
 

@@ -176,6 +176,10 @@ def _count(value: Any) -> int:
     return value
 
 
+def _finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _round(value: Any) -> int:
     """A round's number. The one after it is one that a record can have."""
     if _count(value) >= record.MAX_NUMBER:
@@ -194,7 +198,7 @@ def _progress_text(progress: Progress | None) -> str:
 def _progress(text: str) -> Progress:
     data = json.loads(text)
     loss = data.get("loss")
-    if loss is not None and (isinstance(loss, bool) or not isinstance(loss, (int, float)) or not math.isfinite(loss)):
+    if loss is not None and not _finite(loss):
         raise ValueError(f"not a loss: {loss!r}")
     return Progress(
         round=_round(data["round"]),
@@ -231,9 +235,7 @@ def _failure(text: str) -> Failure:
         or abs(code) > record.MAX_NUMBER
         or not isinstance(message, str)
         or not isinstance(traceback, str)
-        or isinstance(moment, bool)
-        or not isinstance(moment, (int, float))
-        or not math.isfinite(moment)
+        or not _finite(moment)
     ):
         raise ValueError(f"not a failure: {text!r}")
     number = _round(data["round"])

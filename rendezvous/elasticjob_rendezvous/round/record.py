@@ -117,14 +117,13 @@ class Record:
     writer: str = ""
 
     def __post_init__(self) -> None:
-        running = self.phase in (Phase.SEALED, Phase.FINISHING)
         for broken, rule in (
             (self.number < 1, "round numbers start at 1"),
             (not 0 <= self.sealed <= self.number, "the sealed round is never ahead of the current one"),
             (len({m.slot for m in self.members}) != len(self.members), "one member a slot"),
             (len({m.nonce for m in self.members}) != len(self.members), "one rank a process"),
-            (running and not (self.members and self.store), "a sealed round has members and a store"),
-            (running and self.sealed != self.number, "a sealed round is the last sealed one"),
+            (self.running and not (self.members and self.store), "a sealed round has members and a store"),
+            (self.running and self.sealed != self.number, "a sealed round is the last sealed one"),
             (self.phase is Phase.OPEN and self.sealed == self.number, "an open round is not sealed yet"),
             ((self.result is Result.NONE) == (self.phase is Phase.CLOSED), "a result goes with Closed only"),
             (not self.absent <= self.plan, "absent slots are slots of the plan"),

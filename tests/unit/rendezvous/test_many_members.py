@@ -63,7 +63,7 @@ def test_requests_per_member_do_not_grow_with_their_number(api: rendezvous_api.F
 
     def form(mine: session.Session) -> None:
         mine.board.start()
-        formed.append(forming.Forming(mine, None).run())
+        formed.append(forming.Forming(mine).run())
         mine.board.stop()
 
     threads = [threading.Thread(target=form, args=(mine,), daemon=True) for mine in members(api, SIZE)]

@@ -128,7 +128,7 @@ def test_a_minute_without_an_api_server_costs_few_requests_and_nothing_else(
         raise kube.UnreachableError("connection refused")
 
     waiting = session_of(changed=types.SimpleNamespace(clear=lambda: None), look=lambda *, wanted: None)
-    former = forming.Forming(waiting, None)
+    former = forming.Forming(waiting)
     monkeypatch.setattr(former, "_step", step)
     assert former.run() is formed
     assert len(tries) <= 15

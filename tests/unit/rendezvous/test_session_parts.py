@@ -254,7 +254,7 @@ def test_with_an_operator_a_refusal_is_waited_out(
             raise error("update leases is forbidden")
         return formed
 
-    former = forming.Forming(make(), None)
+    former = forming.Forming(make())
     monkeypatch.setattr(former, "_step", step)
     with caplog.at_level(logging.WARNING):
         assert former.run() is formed
@@ -271,7 +271,7 @@ def test_standalone_a_refusal_ends_after_a_while(
     def step() -> object:
         raise error("update leases is forbidden")
 
-    former = forming.Forming(make(planned=False), None)
+    former = forming.Forming(make(planned=False))
     monkeypatch.setattr(former, "_step", step)
     with pytest.raises(RendezvousConnectionError, match="forbidden"):
         former.run()
@@ -290,7 +290,7 @@ def test_members_accuse_one_after_the_other(
         return {}
 
     monkeypatch.setattr(mine, "list_leases", list_leases)
-    former = forming.Forming(mine, None)
+    former = forming.Forming(mine)
     for rank in (1, 2, 21, 101):
         clock[0] = 1000.0
         former._accuse(meeting.Place(record, rank, "10.0.0.1:1"), {0})
