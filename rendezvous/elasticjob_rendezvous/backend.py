@@ -94,11 +94,11 @@ def create(parameters: RendezvousParameters) -> RendezvousHandler:
         parameters.local_addr = identity.address(given, api.host)
     except OSError as error:
         raise RendezvousConnectionError(f"the way to {api.host} is not known: {error}") from error
-    # With one store for agents and workers torch loses every job that grows (docs/backends.md); who wants it says so.
-    os.environ.setdefault(stores.NOT_SHARED, "1")
     texts = [Texts(api, f"{name}-dynamic", patience=patience) for _ in range(2)]  # each with what it has read itself
     backend = KubernetesRendezvousBackend(texts[0], parameters.run_id)
     store = roundstores.RoundStores(texts[1], run_id=parameters.run_id, address=parameters.local_addr)
+    # With one store for agents and workers torch loses every job that grows (docs/backends.md); who wants it says so.
+    os.environ.setdefault(stores.NOT_SHARED, "1")
     return create_handler(store, backend, parameters)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -174,12 +175,14 @@ def test_a_right_that_is_missing_is_told_at_once(fake: FakeApi, fake_job: Job) -
 
 
 @pytest.mark.parametrize(("run_id", "endpoint"), [("none", "job"), ("", "job"), ("a b", "job"), ("run", "a/b/c")])
-def test_malformed_parameters_are_told(run_id: str, endpoint: str, fake_job: Job) -> None:
+def test_malformed_parameters_are_told_and_change_nothing(run_id: str, endpoint: str, fake_job: Job) -> None:
     parameters = RendezvousParameters(
         backend.BACKEND, endpoint, run_id, 1, 2, local_addr="127.0.0.1", kubeconfig=fake_job.kubeconfig
     )
+    before = dict(os.environ)
     with pytest.raises(ValueError, match="--rdzv-"):
         backend.create(parameters)
+    assert dict(os.environ) == before
 
 
 # The agents' store
