@@ -61,6 +61,20 @@ def owner(job: Job) -> dict[str, Any]:
     }
 
 
+def head(job: Job, version: str, kind: str, name: str) -> dict[str, Any]:
+    """What an object of the job begins with; the pods of its nodes say more."""
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": job.namespace,
+            "labels": names.labels(job.name),
+            "ownerReferences": [owner(job)],
+        },
+    }
+
+
 def owns(job: Job, data: Mapping[str, Any]) -> bool:
     """Whether this object is the job's own, by UID: an equal name or label proves nothing."""
     return any(ref.get("uid") == job.uid for ref in data["metadata"].get("ownerReferences") or ())

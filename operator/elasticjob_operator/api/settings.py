@@ -114,7 +114,7 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
 
     return Settings(
         namespace=given["namespace"] or namespace or "default",
-        watched=tuple(part.strip() for part in given["watch_namespaces"].split(",") if part.strip()),
+        watched=_words(given["watch_namespaces"]),
         workers=read("workers", _count, "a number from 1"),
         pods_per_second=read("pods-per-second", _positive, "a number above 0"),
         relist_seconds=read("relist-seconds", _positive, "a number of seconds above 0"),
@@ -130,7 +130,7 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
         ),
         autoscaler=Autoscaler(
             mode=read("autoscaler", _mode, "on, dry-run or off"),
-            accelerators=tuple(part.strip() for part in given["accelerators"].split(",") if part.strip()),
+            accelerators=_words(given["accelerators"]),
             topology=given["topology_label"],
             queues=read("queues", _queues, "a JSON list of objects with name, weight, quota and limit"),
             pending=read("pending-accelerators", _natural, "a number from 0"),
@@ -154,6 +154,10 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
             help=f"{text}; {variable} (default: {default})",
         )
     return parser
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _count(text: str) -> int:
@@ -204,17 +208,13 @@ def _port(text: str) -> int:
 
 
 def _truth(text: str) -> bool:
-    return {"true": True, "false": False}.get(text.lower()) or _false(text)
-
-
-def _false(text: str) -> bool:
-    if text.lower() != "false":
+    if text.lower() not in ("true", "false"):
         raise ValueError(text)
-    return False
+    return text.lower() == "true"
 
 
 def _privileges(text: str) -> frozenset[str]:
-    named = frozenset(part.strip() for part in text.split(",") if part.strip())
+    named = frozenset(_words(text))
     if not named <= set(PRIVILEGES):
         raise ValueError(text)
     return named

@@ -8,6 +8,11 @@ def dump(seconds: int) -> str:
     return dt.datetime.fromtimestamp(seconds, tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def exact(seconds: float) -> str:
+    """The API's text of a moment to the microsecond, where it wants that."""
+    return dt.datetime.fromtimestamp(seconds, tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def parse(text: object) -> int | None:
     """The moment in *text*; ``None`` where there is none that can be read."""
     if not isinstance(text, str):

@@ -55,14 +55,9 @@ def _absent(situation: Situation, *, starts: bool) -> frozenset[int]:
     absent = record.absent
     if record.plan and not starts:
         absent |= (plan - record.plan) | {slot for slot in plan if slot not in situation.observed.live}
-    arrived = _arrived(situation)
+    arrived = situation.observed.arrived(plan, record.number)
     late = situation.round_age >= situation.spec.newcomer_timeout and len(arrived) >= situation.spec.min_nodes
     return (absent | (plan - arrived) if late else absent) & plan
-
-
-def _arrived(situation: Situation) -> frozenset[int]:
-    observed, number = situation.observed, situation.record.number
-    return frozenset(s for s in situation.target if observed.holder_lives(s) and observed.lease(s).arrived == number)
 
 
 def missing(situation: Situation) -> frozenset[int]:

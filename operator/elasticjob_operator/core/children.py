@@ -117,26 +117,16 @@ def _binding(job: jobs.Job, wish: Spec) -> dict[str, Any]:
 
 def slot_lease(job: jobs.Job, slot: int) -> dict[str, Any]:
     """The free Lease of a slot."""
-    head = _head(job, "coordination.k8s.io/v1", "Lease")
-    head["metadata"] |= {"name": names.slot_lease(job.name, slot), "labels": names.labels(job.name, slot)}
+    head = jobs.head(job, "coordination.k8s.io/v1", "Lease", names.slot_lease(job.name, slot))
+    head["metadata"]["labels"] = names.labels(job.name, slot)
     return {**head, "spec": {}}
 
 
 def config_map(job: jobs.Job, record: records.Record) -> dict[str, Any]:
     """The ConfigMap that holds the round."""
-    head = _head(job, "v1", "ConfigMap")
-    head["metadata"]["name"] = names.config_map(job.name)
+    head = jobs.head(job, "v1", "ConfigMap", names.config_map(job.name))
     return {**head, "data": {records.KEY: records.dump(record)}}
 
 
 def _head(job: jobs.Job, version: str, kind: str) -> dict[str, Any]:
-    return {
-        "apiVersion": version,
-        "kind": kind,
-        "metadata": {
-            "name": names.worker(job.name),
-            "namespace": job.namespace,
-            "labels": names.labels(job.name),
-            "ownerReferences": [jobs.owner(job)],
-        },
-    }
+    return jobs.head(job, version, kind, names.worker(job.name))

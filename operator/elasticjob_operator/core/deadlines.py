@@ -40,4 +40,4 @@ def left(situation: Situation) -> Iterator[float]:
 
 
 def _starts(situation: Situation) -> bool:
-    return situation.record.phase is Phase.OPEN and arriving.first_start(situation.record)
+    return arriving.first_start(situation.record)

@@ -43,7 +43,7 @@ def seen(situation: Situation) -> int | None:
         return None
     moved = situation.observed.progress not in (None, known.progress)
     same = (known.round, known.round_phase) == (record.number, record.phase.value) and not moved
-    return known.last_progress_time if same and known.last_progress_time is not None else situation.now
+    return situation.noted(known.last_progress_time, same=same)
 
 
 def failure(situation: Situation, before: Record | None) -> status.Failure | None:

@@ -36,8 +36,7 @@ def restless(situation: Situation) -> Iterator[Pod]:
 
 def cleared(situation: Situation) -> bool:
     """Whether nothing would be lost that a checkpoint could save: pods may be evicted."""
-    asks = situation.spec.rendezvous.told and situation.spec.checkpoint_grace > 0
-    if situation.record.phase is not Phase.SEALED or not asks:
+    if situation.record.phase is not Phase.SEALED or not noticing.asks(situation):
         return True
     return noticing.answered(situation)
 

@@ -25,6 +25,11 @@ def purpose(found: Notice) -> str:
     return "" if first.isdecimal() else first
 
 
+def asks(situation: Situation) -> bool:
+    """Whether workers are asked for checkpoints at all: they can be told, and have time for one."""
+    return situation.spec.rendezvous.told and situation.spec.checkpoint_grace > 0
+
+
 def acknowledged(situation: Situation) -> bool:
     """Whether rank 0 has answered the notice with a checkpoint."""
     record = situation.record

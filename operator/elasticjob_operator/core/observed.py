@@ -6,7 +6,7 @@ named in a Lease whose pod is not among the pods has really gone, and a member w
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from elasticjob_operator.api.allocation import Allocation
 from elasticjob_operator.api.installation import STRICTEST, Installation
@@ -108,6 +108,10 @@ class Observed:
         pod = self.by_uid.get(lease.pod)
         return not lease.free and pod is not None and pod.live
 
+    def arrived(self, slots: Iterable[int], number: int) -> frozenset[int]:
+        """Those of *slots* whose living processes have arrived for round *number*."""
+        return frozenset(s for s in slots if self.holder_lives(s) and self.lease(s).arrived == number)
+
     def has_finished(self, member: Member, number: int) -> bool:
         """Whether this process has recorded that its work of this round is done."""
         lease = self.lease(member.slot)
@@ -134,13 +138,9 @@ class Observed:
 
     def parked(self, record: Record) -> frozenset[int]:
         """Planned slots outside of the sealed round whose processes wait for the next one."""
-        return frozenset(
-            slot
-            for slot in record.plan - record.member_slots
-            if self.holder_lives(slot) and self.lease(slot).arrived == record.number + 1
-        )
+        return self.arrived(record.plan - record.member_slots, record.number + 1)
 
-    @property
+    @functools.cached_property
     def progress(self) -> Progress | None:
         """The last report: of the newest round, since a restart from a checkpoint goes back in steps."""
         reports = [lease.progress for lease in self.leases.values() if lease.progress]

@@ -32,7 +32,7 @@ def endpoint(job: jobs.Job, wish: Rendezvous) -> str:
 def place(job: jobs.Job, wish: Rendezvous) -> dict[str, Any] | None:
     """The object that has to be there before the pods, if the backend needs one."""
     if wish.backend is Backend.KUBERNETES_DYNAMIC:
-        return {**_head(job, "ConfigMap", names.dynamic(job.name)), "data": {}}
+        return {**jobs.head(job, "v1", "ConfigMap", names.dynamic(job.name)), "data": {}}
     if wish.hosted:
         return _service(job, names.rendezvous_service(job.name), names.labels(job.name, 0), STORE_PORT)
     return _service(job, names.etcd(job.name), _etcd_labels(job), ETCD_PORT) if wish.etcd_managed else None
@@ -61,7 +61,7 @@ def etcd_pod(job: jobs.Job, image: str) -> dict[str, Any]:
         "initial-advertise-peer-urls": own,
         "initial-cluster": f"etcd={own}",
     }
-    head = _head(job, "Pod", names.etcd(job.name))
+    head = jobs.head(job, "v1", "Pod", names.etcd(job.name))
     head["metadata"]["labels"] = _etcd_labels(job)
     return {
         **head,
@@ -109,17 +109,4 @@ def _service(job: jobs.Job, name: str, selector: dict[str, str], port: int) -> d
         "selector": selector,
         "ports": [{"port": port}],
     }
-    return {**_head(job, "Service", name), "spec": spec}
-
-
-def _head(job: jobs.Job, kind: str, name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": kind,
-        "metadata": {
-            "name": name,
-            "namespace": job.namespace,
-            "labels": names.labels(job.name),
-            "ownerReferences": [jobs.owner(job)],
-        },
-    }
+    return {**jobs.head(job, "v1", "Service", name), "spec": spec}

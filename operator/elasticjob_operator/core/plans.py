@@ -26,17 +26,13 @@ def target(
 
 def _worth(observed: Observed, record: Record) -> Callable[[int], tuple[bool, bool, bool, int]]:
     """The order in which slots are given up: without a living pod, not in the round, not ready, then the highest."""
-    arrived = record.member_slots if record.running else _arrived(observed, record)
+    arrived = record.member_slots if record.running else observed.arrived(record.plan, record.number)
 
     def worth(slot: int) -> tuple[bool, bool, bool, int]:
         pods = observed.live.get(slot, ())
         return (bool(pods), slot in arrived, any(p.ready for p in pods), -slot)
 
     return worth
-
-
-def _arrived(observed: Observed, record: Record) -> frozenset[int]:
-    return frozenset(s for s in record.plan if observed.holder_lives(s) and observed.lease(s).arrived == record.number)
 
 
 def first(observed: Observed, *, wanted: int, kept: frozenset[int] = frozenset()) -> frozenset[int]:

@@ -78,7 +78,8 @@ def etcd(job: str, data: Mapping[str, Any]) -> Pod | None:
 def _parsed(place: tuple[int, int], data: Mapping[str, Any]) -> Pod:
     meta, status = data["metadata"], data.get("status") or {}
     conditions = {c.get("type"): c for c in status.get("conditions") or ()}
-    ended, trainer_end = _ended(data)
+    trainer_name = _trainer_name((data.get("spec") or {}).get("containers") or [{}])
+    ended, trainer_end = _ended(trainer_name, status)
     phase = status.get("phase") or "Pending"
     kept = bool(trainer_end) and phase not in _ENDS
     trouble, message = _trouble(status, conditions)
@@ -90,7 +91,7 @@ def _parsed(place: tuple[int, int], data: Mapping[str, Any]) -> Pod:
         phase=_ENDS[bool(trainer_end.get("exitCode"))] if kept else phase,
         deleting=bool(meta.get("deletionTimestamp")),
         ready=conditions.get("Ready", {}).get("status") == "True",
-        started=not kept and _runs(data),
+        started=not kept and _runs(trainer_name, status),
         created=meta.get("creationTimestamp") or "",
         template=(meta.get("annotations") or {}).get(names.TEMPLATE_ANNOTATION, ""),
         run=_number((meta.get("annotations") or {}).get(names.RUN_ANNOTATION, "")),
@@ -120,22 +121,23 @@ def trainer(containers: list[Mapping[str, Any]]) -> int:
     return next((i for i, c in enumerate(containers) if c.get("name") == names.TRAINER), 0)
 
 
-def _ended(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def statuses(status: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """What a pod's status says of its containers, the init containers first."""
+    return (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+
+
+def _ended(name: str | None, status: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """How the trainer has ended, if it has not how another container failed (an init container, say); and the first."""
-    name = _trainer_name((data.get("spec") or {}).get("containers") or [{}])
-    status = data.get("status") or {}
-    statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
-    ends = {s.get("name"): (s.get("state") or {}).get("terminated") or {} for s in statuses}
+    ends = {s.get("name"): (s.get("state") or {}).get("terminated") or {} for s in statuses(status)}
     failed = next((end for end in ends.values() if end.get("exitCode")), {})
     end = ends.get(name) or {}
     return end or failed, end
 
 
-def _runs(data: Mapping[str, Any]) -> bool:
+def _runs(name: str | None, status: Mapping[str, Any]) -> bool:
     """Whether the trainer runs: a side car that does has nothing to lose."""
-    name = _trainer_name((data.get("spec") or {}).get("containers") or [{}])
-    statuses = (data.get("status") or {}).get("containerStatuses") or ()
-    return any((c.get("state") or {}).get("running") is not None for c in statuses if c.get("name") == name)
+    own = (c for c in status.get("containerStatuses") or () if c.get("name") == name)
+    return any((c.get("state") or {}).get("running") is not None for c in own)
 
 
 def _why(ended: Mapping[str, Any]) -> str:
@@ -149,7 +151,7 @@ def _trouble(status: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") == "False":
         return scheduled.get("reason") or "Unschedulable", scheduled.get("message") or ""
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+    for container in statuses(status):
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _WAITING_IS_TROUBLE:
             return waiting["reason"], waiting.get("message") or ""

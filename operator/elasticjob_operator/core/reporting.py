@@ -29,7 +29,7 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
         round=record.number,
         round_reason=record.reason.value,
         round_phase=record.phase.value,
-        round_time=_round_time(situation),
+        round_time=situation.noted(situation.status.round_time, same=situation.known_round),
         failures=counters.failures,
         infrastructure=counters.infrastructure,
         failed_rounds=counters.failed_rounds,
@@ -68,12 +68,7 @@ def _start_time(situation: Situation) -> int | None:
     """Since when the job has run: anew each time it is resumed, as Kubernetes' own Jobs have it."""
     if not situation.record.plan and situation.record.phase is Phase.OPEN:
         return None
-    return situation.status.start_time if situation.status.start_time is not None else situation.now
-
-
-def _round_time(situation: Situation) -> int:
-    known = situation.status.round_time if situation.known_round else None
-    return known if known is not None else situation.now
+    return situation.noted(situation.status.start_time)
 
 
 def _resize(situation: Situation) -> status.Resize | None:
@@ -100,7 +95,7 @@ def _waiting_since(situation: Situation) -> int | None:
     if not record.running or record.plan <= record.member_slots:
         return None
     same = old.round == record.number and old.planned == len(record.plan)
-    return old.waiting_since if same and old.waiting_since is not None else situation.now
+    return situation.noted(old.waiting_since, same=same)
 
 
 def _notice_time(situation: Situation, before: Record | None) -> int | None:
@@ -108,7 +103,7 @@ def _notice_time(situation: Situation, before: Record | None) -> int | None:
     if notice is None:
         return None
     same = before is not None and before.notice == notice
-    return situation.status.notice_time if same and situation.status.notice_time is not None else situation.now
+    return situation.noted(situation.status.notice_time, same=same)
 
 
 def _progress_time(observed: Observed) -> int | None:

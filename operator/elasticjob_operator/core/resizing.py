@@ -36,7 +36,7 @@ def stage(situation: Situation) -> Stage:
         return Stage.STEADY if record.plan <= record.member_slots else Stage.NEWCOMERS
     if not shrinks and _cool_down(situation) > 0:
         return Stage.COOL_DOWN
-    asks = situation.spec.rendezvous.told and situation.spec.checkpoint_grace > 0
+    asks = noticing.asks(situation)
     return Stage.CHECKPOINT if asks and not (_asked(record) and noticing.answered(situation)) else Stage.REFORM
 
 

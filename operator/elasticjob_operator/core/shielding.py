@@ -14,14 +14,7 @@ def network_policy(job: jobs.Job) -> dict[str, Any]:
     """The job's NetworkPolicy. Its name is the ServiceAccount's: one name for all that the pods are given."""
     pods = {"matchLabels": names.labels(job.name)}
     return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {
-            "name": names.worker(job.name),
-            "namespace": job.namespace,
-            "labels": names.labels(job.name),
-            "ownerReferences": [jobs.owner(job)],
-        },
+        **jobs.head(job, "networking.k8s.io/v1", "NetworkPolicy", names.worker(job.name)),
         "spec": {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": pods}]}]},
     }
 
@@ -36,13 +29,12 @@ def disruption_budget(job: jobs.Job, *, least: int, version: str = "") -> dict[s
 
     A pod that is not ready, and so takes no part in training, may always be evicted.
     """
-    manifest = network_policy(job)
+    head = jobs.head(job, "policy/v1", "PodDisruptionBudget", names.worker(job.name))
+    head["metadata"] |= {"resourceVersion": version} if version else {}
     return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {**manifest["metadata"], **({"resourceVersion": version} if version else {})},
+        **head,
         "spec": {
-            "selector": manifest["spec"]["podSelector"],
+            "selector": {"matchLabels": names.labels(job.name)},
             "minAvailable": least,
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },

@@ -58,6 +58,10 @@ class Situation:
         """Seconds since a moment; one that was not noted yet, or lies ahead (another clock wrote it), is now."""
         return max(0, self.now - moment) if moment is not None else 0
 
+    def noted(self, moment: int | None, *, same: bool = True) -> int:
+        """The moment as noted before, if that was of the *same* thing; what is seen for the first time is now."""
+        return moment if same and moment is not None else self.now
+
     @property
     def known_round(self) -> bool:
         """Whether the status tells of this round in this phase, and for nodes, if there are any now."""

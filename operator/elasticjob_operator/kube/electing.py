@@ -6,11 +6,11 @@ can't renew for that long stops before another may start.
 """
 
 import asyncio
-import datetime as dt
 import logging
+import time
 from typing import Any
 
-from elasticjob_operator.api import names
+from elasticjob_operator.api import names, times
 from elasticjob_operator.kube import errors
 from elasticjob_operator.kube.client import Client
 
@@ -96,7 +96,7 @@ class Elector:
 
     async def _write(self, found: dict[str, Any] | None) -> bool:
         """Take or renew the Lease as it was read; whether that has worked."""
-        now = dt.datetime.now(tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = times.exact(time.time())
         old = (found or {}).get("spec") or {}
         mine = old.get("holderIdentity") == self._identity
         spec = {

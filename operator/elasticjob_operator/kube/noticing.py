@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from elasticjob_operator.api import names
-from elasticjob_operator.core import cluster_nodes
+from elasticjob_operator.core import cluster_nodes, pods
 from elasticjob_operator.kube.queue import Key, Queue
 from elasticjob_rendezvous.round import lease
 
@@ -110,7 +110,6 @@ def _news(kind: str, item: Mapping[str, Any]) -> tuple[Hashable, Hashable]:
 def _pod(status: Mapping[str, Any]) -> Hashable:
     conditions = [(c.get("type"), c.get("status"), c.get("reason")) for c in status.get("conditions") or ()]
     states = [
-        repr({k: {**v, "startedAt": None} for k, v in (c.get("state") or {}).items()})
-        for c in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+        repr({k: {**v, "startedAt": None} for k, v in (c.get("state") or {}).items()}) for c in pods.statuses(status)
     ]
     return status.get("phase"), status.get("reason"), tuple(conditions), tuple(states)

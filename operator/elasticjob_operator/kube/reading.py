@@ -64,7 +64,8 @@ class Reader:
             return None
         job = jobs.parse(found)
         selector = names.selector(job.name)
-        leases = [item for item in await self._client.list("Lease", job.namespace, selector) if jobs.owns(job, item)]
+        listed = await self._client.list("Lease", job.namespace, selector)
+        leases = [(value, item) for item in listed if jobs.owns(job, item) and (value := _lease(job, item))]
         found_pods = await self._client.list("Pod", job.namespace, selector)
         own = [item for item in found_pods if jobs.owns(job, item)]
         parsed = [pods.parse(job.name, item) for item in own]
@@ -75,7 +76,7 @@ class Reader:
         seen = observed.Observed(
             job=job,
             round=_round(job, round_),
-            leases={slot: value for item in leases if (value := _lease(job, item)) for slot in (value.slot,)},
+            leases={value.slot: value for value, _ in leases},
             pods=tuple(sorted((p for p in parsed if p), key=lambda p: (p.slot, p.number))),
             access=access,
             cluster_nodes=nodes,
@@ -83,7 +84,7 @@ class Reader:
             taken=frozenset(place for place in others if place),
             installation=self._installation,
             etcd=next(filter(None, (pods.etcd(job.name, item) for item in own)), None),
-            renewed=_renewed(job, leases),
+            renewed=_renewed(leases),
             allocation=self._allocate(job) if self._allocate else None,
         )
         return Reading(seen, found)
@@ -148,11 +149,9 @@ def _round(job: jobs.Job, item: dict[str, Any] | None) -> observed.Round:
     return observed.Round(record=found, version=version)
 
 
-def _renewed(job: jobs.Job, items: Iterable[dict[str, Any]]) -> dict[int, int]:
+def _renewed(leases: Iterable[tuple[lease.SlotLease, dict[str, Any]]]) -> dict[int, int]:
     """When each slot's Lease was last renewed, by its holder's clock."""
-    times_of = {
-        value.slot: times.parse((i.get("spec") or {}).get("renewTime")) for i in items if (value := _lease(job, i))
-    }
+    times_of = {value.slot: times.parse((item.get("spec") or {}).get("renewTime")) for value, item in leases}
     return {slot: when for slot, when in times_of.items() if when is not None}
 
 

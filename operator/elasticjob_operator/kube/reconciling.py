@@ -92,8 +92,7 @@ class Reconciler:
 
     async def _write_status(self, reading: Reading, new: status.Status) -> bool:
         """Write the status if it has changed; whether it has."""
-        data = status.dump(new)
-        if new == reading.observed.job.status or data == reading.job.get("status"):
+        if new == reading.observed.job.status or (data := status.dump(new)) == reading.job.get("status"):
             return False
         await self._client.replace("ElasticJob", {**reading.job, "status": data}, sub="status")
         return True

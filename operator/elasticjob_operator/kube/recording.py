@@ -1,13 +1,13 @@
 """Events, written after everything else: a lost one costs nothing but a line in ``kubectl describe``."""
 
 import asyncio
-import datetime as dt
 import logging
 import secrets
+import time
 from typing import Any
 
 from elasticjob_operator.api import job as jobs
-from elasticjob_operator.api import names
+from elasticjob_operator.api import names, times
 from elasticjob_operator.core.actions import Event
 from elasticjob_operator.kube import errors
 from elasticjob_operator.kube.client import Client
@@ -47,7 +47,7 @@ class Recorder:
 
 def manifest(job: jobs.Job, event: Event, *, instance: str, name: str) -> dict[str, Any]:
     """The event's object."""
-    now = dt.datetime.now(tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    now = times.exact(time.time())
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from elasticjob_operator.api import names, times
+from elasticjob_operator.api import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -169,11 +169,6 @@ def quota(data: Mapping[str, Any]) -> Quota | None:
 def priority(data: Mapping[str, Any]) -> Priority:
     """The value of a PriorityClass."""
     return Priority(data["metadata"]["name"], int(data.get("value") or 0), bool(data.get("globalDefault")))
-
-
-def created(data: Mapping[str, Any]) -> int:
-    """When the object was made."""
-    return times.parse(data["metadata"].get("creationTimestamp")) or 0
 
 
 def _of(container: Mapping[str, Any]) -> Counts:
