@@ -144,15 +144,15 @@ class LocalCluster(clusters.Cluster):
         """Switch a killed node on again; its disk is as it was, its pods start anew."""
         bringing_up.reboot_node(self._site, self._node(name), gpus=gpus)
 
-    def stop_component(self, component: str, *, node: str | None = None, crash: bool = False) -> None:
-        """Stop a component of the control plane or of a node; a crash gives it no time to say goodbye."""
+    def stop_component(self, component: str, *, crash: bool = False) -> None:
+        """Stop a component of the control plane; a crash gives it no time to say goodbye."""
         how = signal.SIGKILL if crash else signal.SIGTERM
-        self._holder(node).machine.stop(component, with_signal=how)
+        self._site.control.machine.stop(component, with_signal=how)
 
-    def start_component(self, component: str, *, node: str | None = None) -> None:
+    def start_component(self, component: str) -> None:
         """Start a component that was stopped."""
-        holder = self._holder(node)
-        holder.machine.start(*holder.command(component))
+        control = self._site.control
+        control.machine.start(*control.command(component))
         if component in control_plane.SERVERS:
             bringing_up.await_api(self._site)
 
@@ -160,9 +160,6 @@ class LocalCluster(clusters.Cluster):
         if name not in self.node_names:
             raise errors.ClusterError(f"cluster {self.name} has no node {name!r}; it has {', '.join(self.node_names)}")
         return self._site.node(name)
-
-    def _holder(self, node: str | None) -> "nodes.Node | control_plane.ControlPlane":
-        return self._node(node) if node else self._site.control
 
 
 @contextlib.contextmanager

@@ -60,10 +60,7 @@ class Node:
         (home / "kubelet.yaml").write_text(yaml.safe_dump(self.kubelet(), sort_keys=False))
 
     def command(self, component: str) -> list[str]:
-        """The whole command line of one component."""
-        home = self.machine.home
-        if component == "containerd":
-            return ["containerd", "--config", f"{home}/containerd.toml"]
+        """The whole command line of the kubelet or kube-proxy; containerd is started by its own module."""
         flags = {"kubelet": self._kubelet_flags, "kube-proxy": self._proxy_flags}[component]()
         return [str(tools.path(component)), *(f"--{flag}={value}" for flag, value in flags.items())]
 

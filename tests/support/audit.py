@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def entries(audit_log: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """All that are whole: the last line may be half there."""
+def entries(audit_log: pathlib.Path, *, naming: str = "") -> Iterator[dict[str, Any]]:
+    """All that are whole, for the last line may be half there; only those with the text *naming* in them are parsed."""
     with audit_log.open("rb") as lines:
-        yield from (json.loads(line) for line in lines if line.endswith(b"\n"))
+        whole = (line for line in lines if line.endswith(b"\n") and naming.encode() in line)
+        yield from map(json.loads, whole)
 
 
 def user(entry: Mapping[str, Any]) -> str:

@@ -8,11 +8,12 @@ call on the store or etcd connection, with the sizes of keys and values.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+
+from support import audit
 
 if TYPE_CHECKING:
     from cluster import LocalCluster
@@ -40,13 +41,7 @@ class Count:
 
 def asked(cluster: LocalCluster, user: str) -> Count:
     """What *user* has asked so far of the API server, and the bytes of all ConfigMaps and Leases that anybody moved."""
-    ids = set()
-    with cluster.audit_log.open() as log:
-        for line in log:
-            if user in line:
-                event = json.loads(line)
-                if event["user"]["username"] == user:
-                    ids.add(event["auditID"])
+    ids = {entry["auditID"] for entry in audit.entries(cluster.audit_log, naming=user) if audit.user(entry) == user}
     found = _BYTES.findall(cluster.kubectl("get", "--raw", "/metrics"))
     return Count(len(ids), sum(map(float, found)))
 
