@@ -27,6 +27,11 @@ NAME_TAKEN = "NameTaken"
 WEBHOOK_FAILS = "failed calling webhook"
 """What the API server says, with code 500, of an admission webhook that it needs and does not reach."""
 
+UNKNOWN_FIELDS = "strict decoding error: "
+"""What the API server says before the fields of a pod that it does not know. The CRD lets them pass: it does not know
+all that a pod may have in every version of Kubernetes.
+"""
+
 LOOK_SECONDS = 1.0
 """Between two looks at a job whose many pods are being made, so that one that is deleted gets no more of them."""
 
@@ -101,7 +106,7 @@ class Applier:
             reason = _refusal(error, kind)
             if not reason:
                 raise
-            return actions.Problem(reason, error.message, kind)
+            return actions.Problem(reason, _told(error.message), kind)
         return None
 
     async def _taken(self, job: jobs.Job, kind: actions.Kind, name: str) -> actions.Problem | None:
@@ -156,6 +161,12 @@ def _refusal(error: errors.ApiError, kind: actions.Kind) -> str:
     if isinstance(error, errors.ForbiddenError):
         return "QuotaExceeded" if "exceeded quota" in error.message else f"{kind}Forbidden"
     return "WebhookUnavailable" if WEBHOOK_FAILS in error.message else ""
+
+
+def _told(message: str) -> str:
+    """The API server's words; of fields that it does not know those that help."""
+    unknown = message.partition(UNKNOWN_FIELDS)[2]
+    return f"spec.template makes a pod with {unknown}: misspelt, or too new for this cluster" if unknown else message
 
 
 def _concerns_others(problem: actions.Problem) -> bool:

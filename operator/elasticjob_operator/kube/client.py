@@ -155,8 +155,9 @@ class Client:
                 return
 
     async def create(self, kind: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Make the object."""
-        return await self.request("POST", path(kind, manifest["metadata"]["namespace"]), body=manifest)
+        """Make the object. A pod is made of what a person has written: no field of it is dropped without a word."""
+        strict = {"fieldValidation": "Strict"} if kind == "Pod" else None
+        return await self.request("POST", path(kind, manifest["metadata"]["namespace"]), query=strict, body=manifest)
 
     async def replace(self, kind: str, manifest: Mapping[str, Any], *, sub: str = "") -> dict[str, Any]:
         """Write the object (or its *sub*resource), whose ``resourceVersion`` must still be the current one."""

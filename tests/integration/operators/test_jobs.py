@@ -125,14 +125,16 @@ async def test_a_template_that_the_api_refuses_is_told_and_heals_by_an_edit(job:
     assert "cpu" in condition["message"] or "quantit" in condition["message"]
     assert (await job.status())["reason"] == "TemplateInvalid"
 
-    async def mended() -> bool:
-        found = await admin.get("ElasticJob", job.namespace, "digits")
-        assert found is not None
-        found["spec"]["template"] = build.TEMPLATE
-        await admin.replace("ElasticJob", found)
-        return True
+    misspelt = {"name": "trainer", "image": "x", "resourcess": {}, "env": [{"name": "A", "valuee": "1"}]}
+    await job.edit(template={"spec": {"containers": [misspelt]}})
 
-    await mended()
+    async def named() -> bool:
+        message = (await told() or {"message": ""})["message"]
+        return "containers[0].resourcess" in message and ".valuee" in message
+
+    await until(named)
+
+    await job.edit(template=build.TEMPLATE)
     await job.trains(2)
 
 

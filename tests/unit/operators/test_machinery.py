@@ -11,6 +11,7 @@ import pytest
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.core.actions import Create, DeletePod, Event, Problem, ReleaseLease, WriteRound
 from elasticjob_operator.kube import applying, electing, errors, noticing, queue, recording, watchdog
+from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube.applying import Applier
 from elasticjob_operator.kube.pacing import Pace
 from elasticjob_operator.kube.reading import Reader
@@ -339,6 +340,32 @@ async def test_a_template_that_is_refused_is_refused_once() -> None:
 
     assert problems == (Problem("TemplateInvalid", "image: Required value"),)
     assert len(client.calls) == 1
+
+
+async def test_a_field_that_no_pod_has_is_named() -> None:
+    client: Any = FakeClient()
+    said = 'cannot be handled as a Pod: strict decoding error: unknown field "spec.containers[0].imagee"'
+    client.refuse["Pod"] = errors.RefusedError(400, f'Pod in version "v1" {said}')
+
+    (problem,) = await applied(client, Create("Pod", a_pod_manifest("digits-0-0")))
+
+    assert problem.reason == "TemplateInvalid"
+    assert problem.message.startswith('spec.template makes a pod with unknown field "spec.containers[0].imagee": missp')
+
+
+async def test_of_a_pod_no_field_is_dropped_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def request(_self: Any, method: str, where: str, *, query: Any = None, body: Any = None) -> dict[str, Any]:
+        asked.append((method, where, query, body["metadata"]["name"]))
+        return {}
+
+    monkeypatch.setattr(clients.Client, "request", request)
+    client = clients.Client.__new__(clients.Client)  # no connection
+
+    await client.create("Pod", a_pod_manifest("digits-0-0"))
+
+    assert asked == [("POST", "/api/v1/namespaces/default/pods", {"fieldValidation": "Strict"}, "digits-0-0")]
 
 
 @pytest.mark.parametrize(
