@@ -230,7 +230,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         session.round = Round(place, agent_store, signs, began=time.monotonic())
         address, _ = stores.split(place.record.store)
         logger.info("%s is rank %d of %d in round %d", session.label(), place.rank, place.size, place.number)
-        events.tell(session, "next_rendezvous", f"joined round {place.number} of {place.size} nodes")
+        events.tell(session, "next_rendezvous", f"joined round {place.number}, nodes: {place.size}")
         return RendezvousInfo(agent_store, place.rank, place.size, RendezvousStoreInfo(address, place.port))
 
     # The end

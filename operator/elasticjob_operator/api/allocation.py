@@ -19,6 +19,9 @@ MAX_MESSAGE = 1024
 UNDECIDED = "Undecided"
 """Reason while an autoscaler is there that has not decided yet; only in memory."""
 
+PINNED = "Pinned"
+"""Reason where ``spec.nodes`` says the size: the autoscaler counts it, and decides nothing."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Throughput:

@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     accelerators = sum(node.free for node in events[0].cluster_nodes)
     model = replaying.Options(interval=options.interval, resize_cost=options.resize_cost)
-    sys.stdout.write(f"{len(trace)} jobs, {accelerators} accelerators; times in hours, changes per job\n{HEAD}\n")
+    sys.stdout.write(f"jobs: {len(trace)}, accelerators: {accelerators}; times in hours, changes per job\n{HEAD}\n")
     for name in options.policy:
         try:
             run = traces.run(name, trace, events, model)

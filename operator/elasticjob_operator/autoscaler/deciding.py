@@ -77,13 +77,13 @@ def check(made: decision.Decision, snap: snapshot.Snapshot) -> None:
     for grant in made.grants:
         job, pods = jobs[grant.job], sum(placed.pods for placed in grant.placement)
         if grant.nodes and not job.held and not job.minimum <= grant.nodes <= job.maximum:
-            raise InvariantError(f"{grant.job}: {grant.nodes} nodes are outside {job.minimum} to {job.maximum}")
+            raise InvariantError(f"{grant.job}: granted {grant.nodes}, which is outside {job.minimum} to {job.maximum}")
         if job.accelerators and not job.held and grant.nodes != pods:
-            raise InvariantError(f"{grant.job}: {grant.nodes} nodes granted, {pods} placed")
+            raise InvariantError(f"{grant.job}: granted {grant.nodes}, {pods} placed")
         for placed in grant.placement:
             # A held job's pods are where they are, even if their cluster node has less room than we knew.
             free[placed.cluster_node] -= placed.pods * job.accelerators if job.held else 0
             used[placed.cluster_node] += 0 if job.held else placed.pods * job.accelerators
     for name, count in used.items():
         if count > max(free[name], 0):
-            raise InvariantError(f"cluster node {name}: {count} accelerators promised, {free[name]} free")
+            raise InvariantError(f"cluster node {name}: promised {count}, free {free[name]}")

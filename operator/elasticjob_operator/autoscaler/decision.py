@@ -8,6 +8,8 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
+from elasticjob_operator.api import allocation
+
 if TYPE_CHECKING:
     from elasticjob_operator.autoscaler import snapshot
 
@@ -21,7 +23,7 @@ class Reason(str, enum.Enum):
     KEPT = "Kept"
     MOVED = "Moved"
     """Same size, on fewer cluster nodes."""
-    PINNED = "Pinned"
+    PINNED = allocation.PINNED
     HELD = "Held"
     PREEMPTED = "Preempted"
     """Ran, and gives way."""

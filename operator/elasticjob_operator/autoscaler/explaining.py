@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from elasticjob_operator.api import words
 from elasticjob_operator.autoscaler import curves, decision, snapshot
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _message(draft: drafts.Draft, reason: decision.Reason, freed: str, taken: st
 def _change(draft: drafts.Draft, freed: str, taken: str) -> str:
     before, after = draft.job.granted, draft.nodes
     if not before:
-        return f"starts with {after} of at most {draft.job.maximum} nodes"
+        return f"starts with {after} of at most {words.counted(draft.job.maximum, 'node')}"
     part = curves.gain(draft.curve.log(before), draft.curve.log(after))
     percent = f"{part:+.0%}".replace("%", " %").replace("-", "−")  # noqa: RUF001 -- a minus sign
     if after > before:

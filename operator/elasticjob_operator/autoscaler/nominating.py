@@ -12,6 +12,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from elasticjob_operator.api import words
 from elasticjob_operator.autoscaler import decision, drafts
 from elasticjob_rendezvous.round import slots
 
@@ -72,18 +73,24 @@ def _objection(
     """Why it can never run as things are, or None."""
     reasons, least = decision.Reason, sizes[0] if sizes else 0
     if not sizes:
-        return reasons.INVALID, f"no size from {job.minimum} to {job.maximum} nodes is allowed"
+        return reasons.INVALID, f"no number of nodes from {job.minimum} to {job.maximum} is allowed"
     if most is not None and least * job.accelerators > most:
-        return reasons.QUOTA, f"its minimum needs {least * job.accelerators} accelerators, the quota leaves {most}"
+        return (
+            reasons.QUOTA,
+            f"its minimum needs {words.counted(least * job.accelerators, 'accelerator')}, the quota leaves {most}",
+        )
     if not firm:
         return reasons.NO_CAPACITY, "no cluster node it may run on has room for one of its pods"
     if max(firm.values()) < least:
         return (
             reasons.TOO_LARGE,
-            f"its minimum is {least} nodes, there is room for {max(firm.values())}",
+            f"its minimum is {words.counted(least, 'node')}, there is room for {max(firm.values())}",
         )
     if job.ceiling is not None and least > job.ceiling:
-        return reasons.NO_CAPACITY, f"pods beyond {job.ceiling} stayed unschedulable, its minimum is {least} nodes"
+        return (
+            reasons.NO_CAPACITY,
+            f"pods beyond {job.ceiling} stayed unschedulable, its minimum is {words.counted(least, 'node')}",
+        )
     return None
 
 

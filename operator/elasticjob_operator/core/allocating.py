@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from elasticjob_operator.api import conditions, status
-from elasticjob_operator.api.allocation import Allocation
+from elasticjob_operator.api.allocation import PINNED, Allocation
 from elasticjob_operator.api.conditions import Condition
 from elasticjob_operator.core.actions import Event
 
@@ -19,9 +19,9 @@ def allocated(known: status.Status) -> Iterator[Condition]:
 
 
 def events(old: status.Status, new: status.Status) -> Iterator[Event]:
-    """One for each decision that gives the job another size, or none for another reason."""
+    """One for each decision that gives the job another size, or none for another reason. A size in spec is none."""
     before, given = old.allocation, new.allocation
-    if given is None or (before and _same(before, given)):
+    if given is None or given.reason == PINNED or (before and _same(before, given)):
         return
     prefix = DRY_RUN if given.dry_run else ""
     yield Event(given.reason, f"{prefix}{given.message}")

@@ -7,6 +7,7 @@ again and again never does.
 
 import dataclasses
 
+from elasticjob_operator.api import words
 from elasticjob_operator.api.failures import FailureClass, FailurePolicy
 from elasticjob_operator.api.status import Spent, Status
 from elasticjob_rendezvous.round.lease import Progress
@@ -36,17 +37,17 @@ def exhausted(total: Spent, given_back: Spent, last: FailureClass | None, policy
     if last is FailureClass.FATAL:
         return FATAL, "spec.failurePolicy.exitCodes calls the exit code fatal"
     for reason, what, used, most, field in (
-        (TOO_MANY_FAILURES, "failures", total.failures - given_back.failures, policy.max_failures, "maxFailures"),
+        (TOO_MANY_FAILURES, "failure", total.failures - given_back.failures, policy.max_failures, "maxFailures"),
         (
             TOO_MANY_INFRASTRUCTURE_FAILURES,
-            "failures of machines",
+            "machine failure",
             total.infrastructure - given_back.infrastructure,
             policy.max_infrastructure,
             "maxInfrastructureFailures",
         ),
         (
             TOO_MANY_DISRUPTIONS,
-            "disruptions",
+            "disruption",
             total.disruptions - given_back.disruptions,
             policy.max_disruptions,
             "maxDisruptions",
@@ -54,5 +55,5 @@ def exhausted(total: Spent, given_back: Spent, last: FailureClass | None, policy
     ):
         if most is not None and used > most:
             since = " since training last got on" if given_back.counts != (0, 0, 0, 0) else ""
-            return reason, f"{used} {what}{since}, spec.failurePolicy.{field} is {most}"
+            return reason, f"{words.counted(used, what)}{since}, spec.failurePolicy.{field} is {most}"
     return "", ""

@@ -3,6 +3,7 @@
 Why a job has failed goes into its status before the round is closed, so that a crash between the two leaves the reason.
 """
 
+from elasticjob_operator.api import words
 from elasticjob_operator.core import budgets, deadlines, describing
 from elasticjob_operator.core.situation import Situation, Step
 from elasticjob_operator.core.verdict import Verdict
@@ -69,5 +70,7 @@ def told(situation: Situation) -> Verdict:
     """Why a closed job has ended: one word and a sentence."""
     record, status = situation.record, situation.status
     if record.result is Result.SUCCEEDED and status.end_reason != ALL_FINISHED:
-        return Verdict(ALL_FINISHED, f"all {len(record.members)} nodes of round {record.sealed} finished")
+        return Verdict(
+            ALL_FINISHED, f"every node of round {record.sealed} finished ({words.counted(len(record.members), 'node')})"
+        )
     return Verdict(status.end_reason or budgets.TOO_MANY_FAILURES, status.end_message)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from elasticjob_operator.api import conditions, status
+from elasticjob_operator.api import conditions, status, words
 from elasticjob_operator.api.conditions import Condition
 from elasticjob_operator.core import (
     allocating,
@@ -19,7 +19,6 @@ from elasticjob_operator.core.pods import Pod
 from elasticjob_operator.core.resizing import Stage
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
-from elasticjob_rendezvous.round import slots
 from elasticjob_rendezvous.round.record import Phase, Result
 
 PODS_PENDING, BACKING_OFF, ALL_READY = "PodsPending", "BackingOff", "AllReady"
@@ -60,12 +59,12 @@ def _running(situation: Situation) -> Condition:
         why = closing.told(situation)
         return Condition(conditions.RUNNING, holds=False, reason=why.reason, message=why.message)
     if record.running:
-        message = f"{len(record.members)} nodes train in round {record.number}"
+        message = f"round {record.number} trains on {words.counted(len(record.members), 'node')}"
         return Condition(conditions.RUNNING, holds=True, reason=record.reason.value, message=message)
     if not record.plan:
         return Condition(conditions.RUNNING, holds=False, reason=situation.size.reason, message="no nodes are wanted")
     waiting = record.plan - record.absent - _arrived(situation)
-    message = f"round {record.number} waits for nodes {slots.dump(waiting)}" if waiting else _too_few(situation)
+    message = f"round {record.number} waits for {words.nodes(waiting)}" if waiting else _too_few(situation)
     return Condition(conditions.RUNNING, holds=False, reason=record.reason.value, message=message + _why(situation))
 
 
@@ -85,7 +84,8 @@ def _too_few(situation: Situation) -> str:
     record, arrived = situation.record, len(_arrived(situation))
     if arrived >= situation.spec.min_nodes:
         return f"round {record.number} is about to be sealed"
-    return f"round {record.number} has {arrived} nodes and needs {situation.spec.min_nodes} (spec.minNodes)"
+    size = words.counted(arrived, "node")
+    return f"round {record.number} has {size} and needs {situation.spec.min_nodes} (spec.minNodes)"
 
 
 def _pods(situation: Situation, problems: tuple[Problem, ...]) -> Condition:
@@ -102,7 +102,7 @@ def _pods_ready(situation: Situation, problems: tuple[Problem, ...]) -> Conditio
     wanted = [s for s in situation.record.plan if s not in situation.finished]
     ready = [s for s in wanted if any(p.ready for p in situation.observed.live.get(s, ()))]
     troubled = [p for s in wanted for p in situation.observed.live.get(s, ()) if p.trouble]
-    count = f"{len(ready)} of {len(wanted)} pods are ready"
+    count = f"pods ready: {len(ready)} of {len(wanted)}"
     if problems:
         return Condition(conditions.PODS_READY, holds=False, reason=problems[0].reason, message=problems[0].message)
     if not situation.record.plan:
@@ -114,7 +114,8 @@ def _pods_ready(situation: Situation, problems: tuple[Problem, ...]) -> Conditio
         message = f"{count}; {pod.name}: {pod.message or pod.trouble}"
         return Condition(conditions.PODS_READY, holds=False, reason=pod.trouble, message=message)
     if replacing.backoff(situation):
-        message = f"{count}; {situation.counters.failed_pods} pods have failed, the next is made after a pause"
+        failed = words.counted(situation.counters.failed_pods, "pod")
+        message = f"{count}; {failed} failed so far, the next is made after a pause"
         return Condition(conditions.PODS_READY, holds=False, reason=BACKING_OFF, message=message)
     return Condition(conditions.PODS_READY, holds=False, reason=PODS_PENDING, message=count)
 
@@ -133,11 +134,13 @@ def _resizing(situation: Situation, known: status.Status) -> Condition:
     resize, record = known.resizing, situation.record
     moving = situation.target != record.plan or record.notice is not None
     if record.phase is Phase.CLOSED or not (resize or moving):
-        return Condition(conditions.RESIZING, holds=False, reason="AsWanted", message=f"{len(record.plan)} nodes")
-    message = f"from {resize.before if resize else len(record.plan)} to {situation.wanted} nodes"
+        return Condition(
+            conditions.RESIZING, holds=False, reason="AsWanted", message=words.counted(len(record.plan), "node")
+        )
+    message = f"from {words.counted(resize.before if resize else len(record.plan), 'node')} to {situation.wanted}"
     at = resizing.stage(situation)
     if at is Stage.NEWCOMERS and arriving.missing(situation):
-        message += f"; training goes on until nodes {slots.dump(arriving.missing(situation))} are ready"
+        message += f"; training goes on until newcomers are ready: {words.nodes(arriving.missing(situation))}"
     return Condition(conditions.RESIZING, holds=at is not Stage.STEADY, reason=at.value, message=message)
 
 
@@ -147,7 +150,11 @@ def _suspended(situation: Situation) -> Condition:
     if situation.wanted or record.phase in (Phase.FINISHING, Phase.CLOSED):
         return Condition(conditions.SUSPENDED, holds=False, reason="NotSuspended")
     rests = not (live or record.plan)
-    message = "no pods are left; the counters go on where they are" if rests else f"{live} pods are ending"
+    message = (
+        "no pods are left; the counters go on where they are"
+        if rests
+        else f"still ending: {words.counted(live, 'pod')}"
+    )
     return Condition(conditions.SUSPENDED, holds=rests, reason=situation.size.reason, message=message)
 
 

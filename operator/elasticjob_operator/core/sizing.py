@@ -18,6 +18,19 @@ MAX_NODES = "MaxNodes"
 """Nobody has said a size, so it is the most that the job may have."""
 
 
+_TOLD = {
+    SUSPENDED: "spec.suspend is true",
+    NODES: "spec.nodes asks for it",
+    ALLOCATED: "the autoscaler gives it so many (status.allocation)",
+    MAX_NODES: "spec.nodes is left out and nothing else decides, so it has spec.maxNodes",
+}
+
+
+def told(reason: str) -> str:
+    """A size's reason for people. The autoscaler's own words for its decisions are in ``status.allocation``."""
+    return _TOLD.get(reason, f"the autoscaler's decision ({reason})")
+
+
 @dataclasses.dataclass(frozen=True)
 class Size:
     """Nodes, from ``minNodes`` to ``maxNodes``, or none at all, and why so many: one CamelCase word."""

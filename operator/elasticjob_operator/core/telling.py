@@ -2,8 +2,17 @@
 
 from collections.abc import Iterator
 
-from elasticjob_operator.api import conditions, status
-from elasticjob_operator.core import allocating, building, classing, describing, forsaking, leaving, noticing
+from elasticjob_operator.api import conditions, status, words
+from elasticjob_operator.core import (
+    allocating,
+    building,
+    classing,
+    describing,
+    forsaking,
+    leaving,
+    noticing,
+    sizing,
+)
 from elasticjob_operator.core.actions import Event, Problem
 from elasticjob_operator.core.situation import Situation
 from elasticjob_rendezvous.round import slots
@@ -49,13 +58,13 @@ def _round(situation: Situation, new: status.Status) -> Iterator[Event]:
     if record.phase is Phase.OPEN and record.plan:
         yield Event("RoundOpened", _opened(record))
     elif record.phase is Phase.SEALED:
-        nodes = f"{len(record.members)} nodes ({slots.dump(record.member_slots)})"
+        nodes = f"{words.counted(len(record.members), 'node')} ({slots.dump(record.member_slots)})"
         yield Event("RoundSealed", f"round {record.number} has {nodes}; opened because: {record.reason.value}")
 
 
 def _opened(record: Record) -> str:
     without = f", without {slots.dump(record.absent)}" if record.absent else ""
-    return f"round {record.number} is open for nodes {slots.dump(record.plan)}{without}: {record.reason.value}"
+    return f"round {record.number} is open for {words.nodes(record.plan)}{without}: {record.reason.value}"
 
 
 def _pods(situation: Situation) -> Iterator[Event]:
@@ -66,8 +75,18 @@ def _pods(situation: Situation) -> Iterator[Event]:
     if situation.counters.new_failure is not None:
         yield Event("WorkersFailed", describing.whole(situation.counters.new_failure), warning=True)
     for uid in situation.counters.lost:
-        pod_lost = situation.observed.by_uid.get(uid)
-        yield Event("PodLost", f"{pod_lost.name if pod_lost else f'the pod {uid}'} is lost", warning=True)
+        yield Event("PodLost", _lost(situation, uid), warning=True)
+
+
+def _lost(situation: Situation, uid: str) -> str:
+    """A pod by its name; of one that is gone without a trace, its node's Lease still has the UID."""
+    pod = situation.observed.by_uid.get(uid)
+    if pod is not None:
+        return f"{pod.name} is lost"
+    slot = next((slot for slot, lease in situation.observed.leases.items() if lease.pod == uid), None)
+    if slot is None:
+        return f"the pod with UID {uid} is lost: it was deleted"
+    return f"node {slot}'s pod {situation.observed.job.name}-{slot}-* is lost: it was deleted"
 
 
 def _notices(situation: Situation, new: status.Status) -> Iterator[Event]:
@@ -93,9 +112,9 @@ def _resize(old: status.Status, new: status.Status) -> Iterator[Event]:
     resize = new.last_resize
     if resize is None or resize == old.last_resize:
         return
-    sizes = f"from {resize.before} to {resize.after} nodes"
+    sizes = f"from {words.counted(resize.before, 'node')} to {resize.after}"
     if new.resizes != old.resizes:
-        yield Event("ResizeStarted", f"the job is resized {sizes}: {resize.reason}")
+        yield Event("ResizeStarted", f"the job is resized {sizes}: {sizing.told(resize.reason)}")
     if resize.end is not None:
         yield Event("ResizeCompleted", f"the job was resized {sizes} in {resize.end - resize.start} s")
 
@@ -103,9 +122,9 @@ def _resize(old: status.Status, new: status.Status) -> Iterator[Event]:
 def _suspension(old: status.Status, new: status.Status) -> Iterator[Event]:
     before, now = (conditions.find(s.conditions, conditions.SUSPENDED) for s in (old, new))
     if now and now.holds and not (before and before.holds):
-        yield Event("Suspended", f"the job has no pods: {now.reason}")
+        yield Event("Suspended", f"the job has no pods: {sizing.told(now.reason)}")
     elif before and before.holds and now and not now.holds:
-        yield Event("Resumed", f"the job starts again with {new.wanted} nodes")
+        yield Event("Resumed", f"the job starts again with {words.counted(new.wanted, 'node')}")
 
 
 def problem(old: status.Status, *found: Problem) -> Iterator[Event]:

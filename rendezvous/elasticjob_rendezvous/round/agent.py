@@ -133,7 +133,7 @@ def _seal(at: Situation, record: Record) -> Action:
         members = [Member(slot, here[slot].nonce) for slot in sorted(here)[:size]]
         return Write(
             changing.sealed(record, members, here[members[0].slot].store),
-            f"seals round {record.number} with {len(members)} nodes",
+            f"seals round {record.number}, nodes: {len(members)}",
         )
     back = {s.lease.nonce for s in at.leases.values() if s.lease.arrived == record.number} & record.suspects
     if back and _without_suspects(at, record) < least(at.me, record):

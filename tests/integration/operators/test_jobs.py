@@ -182,5 +182,5 @@ async def test_a_job_that_finds_no_place_in_time_fails_and_says_what_its_pods_la
     status = await job.reaches("Failed")
 
     assert status["endReason"] == "StartupDeadlineExceeded"
-    assert "Unschedulable: 0 of 1 pods are ready; digits-0-0: 0/1 nodes are available" in status["endMessage"]
+    assert "Unschedulable: pods ready: 0 of 1; digits-0-0: 0/1 nodes are available" in status["endMessage"]
     assert await job.simulation.pods() == []

@@ -152,9 +152,9 @@ def test_torchs_event_log_has_the_story(fake_job: Job, nodes: Nodes) -> None:
     both[0].result()
     events = [json.loads(line) for line in re.findall(r"^\{.*\}$", both[0].text(), re.MULTILINE)]
     assert [event["message"] for event in events if event["rank"] == 0 and "joined" in event["message"]] == [
-        "joined round 1 of 2 nodes",
-        "joined round 2 of 2 nodes",
-        "joined round 3 of 1 nodes",
+        "joined round 1, nodes: 2",
+        "joined round 2, nodes: 2",
+        "joined round 3, nodes: 1",
     ]
     assert {event["name"].rpartition(":")[2] for event in events} == {
         "KubernetesRendezvousHandler.next_rendezvous",

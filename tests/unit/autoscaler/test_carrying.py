@@ -103,7 +103,11 @@ def test_of_two_that_wait_the_more_important_is_given_first() -> None:
 def test_a_persons_size_stands_whatever_was_decided() -> None:
     found, _ = carried(paint(job("a", nodes=3, maxNodes=9), nodes=[node("n1", 1)]))
 
-    assert (found["uid-a"].nodes, found["uid-a"].reason, found["uid-a"].message) == (3, "Pinned", "spec.nodes is 3")
+    assert (found["uid-a"].nodes, found["uid-a"].reason, found["uid-a"].message) == (
+        3,
+        "Pinned",
+        "spec.nodes is 3, so the autoscaler leaves it at that",
+    )
 
 
 def test_a_size_that_stands_keeps_its_words_and_its_time() -> None:

@@ -152,8 +152,8 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
 @pytest.mark.parametrize(
     ("pods", "reason", "message"),
     [
-        ([], "PodsPending", "0 of 2 pods are ready"),
-        ([a_pod(0), a_pod(1, ready=False)], "PodsPending", "1 of 2 pods are ready"),
+        ([], "PodsPending", "pods ready: 0 of 2"),
+        ([a_pod(0), a_pod(1, ready=False)], "PodsPending", "pods ready: 1 of 2"),
         (
             [a_pod(0), a_pod(1, ready=False, trouble="Unschedulable", message="0/3 nodes have a GPU")],
             "Unschedulable",
@@ -186,7 +186,7 @@ def test_a_resize_says_what_it_waits_for() -> None:
     holds, reason, message = said(running(job=job), "Resizing")
 
     assert (holds, reason) == (True, "WaitingForNewcomers")
-    assert message == "from 2 to 3 nodes; training goes on until nodes 2 are ready"
+    assert message == "from 2 nodes to 3; training goes on until newcomers are ready: node 2"
 
 
 @pytest.mark.parametrize("phase", [Phase.FINISHING, Phase.CLOSED])

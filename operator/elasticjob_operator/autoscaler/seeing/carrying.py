@@ -10,6 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from elasticjob_operator.api import allocation as allocations
+from elasticjob_operator.api import words
 from elasticjob_operator.autoscaler import decision
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _pinned(grant: decision.Grant, one: picture.Seen) -> decision.Grant | None:
     """A person's size stands, whatever was decided."""
     if one.wish.nodes is None:
         return None
-    reason, message = decision.Reason.PINNED, f"spec.nodes is {one.wish.nodes}"
+    reason, message = decision.Reason.PINNED, f"spec.nodes is {one.wish.nodes}, so the autoscaler leaves it at that"
     return dataclasses.replace(grant, nodes=one.wish.nodes, reason=reason, message=message, ask=0)
 
 
@@ -96,7 +97,7 @@ def _kept_words(grant: decision.Grant, promise: decision.Grant | None) -> decisi
 
 
 def _put_off(grant: decision.Grant) -> decision.Grant:
-    message = f"waits until the accelerators for {grant.nodes} nodes are free"
+    message = f"waits until the accelerators for {words.counted(grant.nodes, 'node')} are free"
     return dataclasses.replace(
         grant, nodes=grant.before, reason=decision.Reason.KEPT if grant.before else WAITING, message=message, ask=0
     )

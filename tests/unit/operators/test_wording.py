@@ -1,0 +1,80 @@
+"""What people read: numbers agree with their nouns, sizes have their reasons, pods have their names."""
+
+import pathlib
+import re
+
+import pytest
+
+from elasticjob_operator.api import allocation, conditions, status, words
+from elasticjob_operator.autoscaler import decision
+from elasticjob_operator.core import allocating, deciding, sizing
+from elasticjob_rendezvous.round.record import Phase
+from support.operator_builders import NOW, a_job, a_pod, a_round, known_of, running
+
+SOURCES = [path for root in ("operator", "rendezvous") for path in pathlib.Path(root).rglob("*.py")]
+COUNT = re.compile(r"\{[^{}]+\} (nodes|pods|failures|disruptions|accelerators|workers|rounds) ?\b")
+"""A number that stands before a plural whatever it is. Of slots (`nodes {slots.dump(…)}`) the noun comes first."""
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 nodes"), (1, "1 node"), (2, "2 nodes")])
+def test_a_noun_agrees_with_its_number(number: int, text: str) -> None:
+    assert words.counted(number, "node") == text
+
+
+def test_nodes_are_named_by_their_slots() -> None:
+    assert (words.nodes({2}), words.nodes({0, 1, 2, 7})) == ("node 2", "nodes 0-2,7")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_no_sentence_has_a_fixed_plural_after_a_number(path: pathlib.Path) -> None:
+    assert [line.strip() for line in path.read_text().splitlines() if COUNT.search(line)] == []
+
+
+def test_a_round_of_one_is_told_in_the_singular() -> None:
+    known = known_of(a_round(Phase.OPEN, plan=[0]))
+
+    decision = deciding.decide(running([0], job=a_job(nodes=1, known=known)), NOW)
+
+    assert [e.message for e in decision.events] == ["round 1 has 1 node (0); opened because: Started"]
+    told = {c.type: c.message for c in decision.status.conditions}
+    assert (told["Running"], told["PodsReady"]) == ("round 1 trains on 1 node", "pods ready: 1 of 1")
+
+
+def test_a_lost_pod_is_named_and_one_that_is_gone_by_its_node() -> None:
+    ending = running(having=[a_pod(0), a_pod(1, deleting=True)])
+    gone = running(having=[a_pod(0)])
+
+    told = [[e.message for e in deciding.decide(read, NOW).events if e.reason == "PodLost"] for read in (ending, gone)]
+
+    assert told == [["digits-1-0 is lost"], ["node 1's pod digits-1-* is lost: it was deleted"]]
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (sizing.SUSPENDED, "spec.suspend is true"),
+        (sizing.NODES, "spec.nodes asks for it"),
+        ("Preempted", "the autoscaler's decision (Preempted)"),
+    ],
+)
+def test_a_resize_tells_on_whose_word_it_is_done(reason: str, text: str) -> None:
+    assert sizing.told(reason) == text
+
+
+def test_every_event_and_condition_is_documented() -> None:
+    core = "".join(path.read_text() for path in SOURCES if "elasticjob_operator" in path.parts)
+    reasons = {*re.findall(r'Event\(\s*"(\w+)"', core), *(one.value for one in decision.Reason)}
+    kinds = {value for name, value in vars(conditions).items() if name.isupper() and isinstance(value, str)}
+
+    page = pathlib.Path("docs/elasticjob.md").read_text()
+
+    assert [word for word in sorted(reasons | kinds) if f"`{word}`" not in page] == []
+
+
+def test_a_size_that_a_person_has_set_is_no_event_of_the_autoscaler() -> None:
+    pinned = allocation.Allocation(2, allocation.PINNED, "spec.nodes is 2, so the autoscaler leaves it at that")
+
+    known = status.Status(allocation=pinned)
+
+    assert list(allocating.events(status.Status(), known)) == []
+    assert [c.message for c in allocating.allocated(known)] == [pinned.message]
