@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+from typing import Any
 
 import yaml
 
@@ -21,6 +22,21 @@ def test_the_chart_knows_the_operators_privileges() -> None:
     known = schema["properties"]["operator"]["properties"]["allowedPrivileges"]["items"]["enum"]
 
     assert tuple(known) == PRIVILEGES
+
+
+def test_kubectl_explain_says_something_of_every_field() -> None:
+    crd = yaml.safe_load((ROOT / "crds/elasticjobs.yaml").read_text())
+
+    assert undescribed(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"], "ej") == [
+        "ej.metadata"  # the API server has its own, and takes no other
+    ]
+
+
+def undescribed(schema: dict[str, Any], path: str) -> list[str]:
+    """Paths of fields without a description; an object within a list has that of the list."""
+    fields = schema.get("properties") or (schema.get("items") or {}).get("properties") or {}
+    found = [f"{path}.{name}" for name, field in fields.items() if not field.get("description")]
+    return found + [more for name, field in fields.items() for more in undescribed(field, f"{path}.{name}")]
 
 
 def test_every_list_and_string_of_the_api_is_bounded() -> None:
