@@ -1,4 +1,4 @@
-"""The trainer image's torchrun as a container's first process, with a torch that takes for ever to import."""
+"""The trainer image's torchrun as a container's first process, with a torch that is none."""
 
 from __future__ import annotations
 
@@ -16,18 +16,33 @@ if TYPE_CHECKING:
 
 TORCHRUN = pathlib.Path(__file__).parents[2] / "images/trainer/torchrun"
 SLOW = "import time; print('importing', flush=True); time.sleep(60)"
+CLOSED = """
+from torch.distributed.elastic.rendezvous import RendezvousClosedError
+def main():
+    raise RendezvousClosedError("the job has failed (round 3): TooManyFailures: 1 failure")
+"""
+
+
+def pretended(folder: pathlib.Path, run: str) -> dict[str, str]:
+    """The environment with a torch whose torchrun is *run*."""
+    texts = {
+        "distributed/run.py": run,
+        "distributed/elastic/rendezvous.py": "class RendezvousClosedError(Exception): ...",
+    }
+    for path in ("__init__.py", "distributed/__init__.py", "distributed/elastic/__init__.py"):
+        texts[path] = ""
+    for path, text in texts.items():
+        file = folder / "torch" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return {**os.environ, "PYTHONPATH": str(folder)}
 
 
 @pytest.fixture
 def container(tmp_path: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
     """It runs and imports torch."""
-    package = tmp_path / "torch/distributed"
-    package.mkdir(parents=True)
-    for module, text in (("../__init__", ""), ("__init__", ""), ("run", SLOW)):
-        (package / f"{module}.py").write_text(text)
     first = ["unshare", "--pid", "--fork", "--kill-child", sys.executable, str(TORCHRUN)]
-    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    with subprocess.Popen(first, env=env, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(first, env=pretended(tmp_path, SLOW), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "importing\n"
         yield process
@@ -40,3 +55,12 @@ def test_a_pod_that_is_deleted_while_torch_is_imported_ends_at_once(container: s
     os.kill(int(first), signal.SIGTERM)
 
     assert container.wait(10) == 128 + signal.SIGTERM
+
+
+def test_the_log_of_a_job_that_was_closed_ends_with_the_reason_and_no_traceback(tmp_path: pathlib.Path) -> None:
+    env = pretended(tmp_path, CLOSED)
+
+    done = subprocess.run([sys.executable, TORCHRUN], env=env, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "torchrun ends: the job has failed (round 3): TooManyFailures: 1 failure\n"

@@ -28,7 +28,8 @@ def step(situation: Situation) -> Step | None:
     if _succeeded(situation):
         return Step(changing.closed(situation.record, Result.SUCCEEDED))
     if situation.status.end_reason:
-        return Step(changing.closed(situation.record, Result.FAILED))
+        why = f"{situation.status.end_reason}: {situation.status.end_message}"
+        return Step(changing.closed(situation.record, Result.FAILED, why.splitlines()[0]))
     return Step(wake_after=SOON) if failed(situation) else None
 
 

@@ -41,6 +41,9 @@ NEAR_CANDIDATES = 3
 """So many slots try to seal one stagger after the other; those behind them wait ten times as long each, or a thousand
 agents would watch all Leases whenever the first slot is late."""
 
+GONE = "who had not finished is gone"
+"""Why a job without an operator fails after some of it has finished."""
+
 
 def decide(at: Situation) -> Action:  # noqa: PLR0911 - one return a rule
     """The next action of an agent without running workers."""
@@ -116,7 +119,7 @@ def unknown(record: Record) -> bool:
 def _closed(record: Record) -> Leave:
     if record.result is Result.SUCCEEDED:
         return Leave(0, "the job has succeeded")
-    return Leave(1, f"the job has failed (round {record.number})")
+    return Leave(1, f"the job has failed (round {record.number}){': ' if record.end else ''}{record.end}")
 
 
 # Sealing
@@ -263,7 +266,7 @@ def ending(me: Process, record: Record, leases: Mapping[int, Sighting]) -> Write
     if not all(finished(m, record, leases) or lost(m, leases) for m in record.members):
         return None
     if record.phase is Phase.FINISHING:
-        return Write(changing.closed(record, Result.FAILED), "closes: who had not finished is gone")
+        return Write(changing.closed(record, Result.FAILED, GONE), f"closes: {GONE}")
     if record.phase is Phase.SEALED and _member(me) not in record.members:
         return Write(
             opened(record, Reason.POD_LOST, planned=False), f"opens round {record.number + 1}: no member lives"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from elasticjob_rendezvous.round.record import Member, Notice, Phase, Reason, Record, Result
+from elasticjob_rendezvous.round.record import MAX_END, Member, Notice, Phase, Reason, Record, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -109,8 +109,8 @@ def finishing(record: Record) -> Record:
     return dataclasses.replace(record, phase=Phase.FINISHING, notice=None)
 
 
-def closed(record: Record, result: Result) -> Record:
-    """The end of the job, for good."""
+def closed(record: Record, result: Result, end: str = "") -> Record:
+    """The end of the job, for good. *end* says why, in a line for people."""
     if record.phase is Phase.CLOSED or result is Result.NONE:
         raise ValueError("a job is closed once, with a result")
-    return dataclasses.replace(record, phase=Phase.CLOSED, notice=None, result=result)
+    return dataclasses.replace(record, phase=Phase.CLOSED, notice=None, result=result, end=end[:MAX_END])

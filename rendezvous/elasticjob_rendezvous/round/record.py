@@ -24,6 +24,9 @@ MAX_BYTES = 64 * 1024
 MAX_NUMBER = 2**31 - 1
 """Largest number that is read: they go on into an ElasticJob's status, whose numbers have 32 bits."""
 
+MAX_END = 512
+"""Characters of ``end`` that are kept."""
+
 _NONCE = re.compile(r"[0-9a-f]{8}")
 STORE_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
 
@@ -96,7 +99,8 @@ class Record:
     """The state of a job's rendezvous. Field by field: ``docs/architecture.md``.
 
     Invariants, checked at construction: members are distinct by slot and by process; a sealed phase has members and a
-    store and its number is ``sealed``; ``sealed`` never exceeds ``number``; a result goes with ``Closed`` only.
+    store and its number is ``sealed``; ``sealed`` never exceeds ``number``; a result goes with ``Closed`` only, as does
+    what is said of it.
     """
 
     job: str
@@ -114,6 +118,8 @@ class Record:
     min_nodes: int = 0
     sizes: frozenset[int] = frozenset()
     result: Result = Result.NONE
+    end: str = ""
+    """Why it was closed, in a line for people; where nobody says, nothing."""
     writer: str = ""
 
     def __post_init__(self) -> None:
@@ -126,6 +132,7 @@ class Record:
             (self.running and self.sealed != self.number, "a sealed round is the last sealed one"),
             (self.phase is Phase.OPEN and self.sealed == self.number, "an open round is not sealed yet"),
             ((self.result is Result.NONE) == (self.phase is Phase.CLOSED), "a result goes with Closed only"),
+            (bool(self.end) and self.phase is not Phase.CLOSED, "why it was closed goes with Closed only"),
             (not self.absent <= self.plan, "absent slots are slots of the plan"),
         ):
             if broken:
@@ -166,6 +173,7 @@ def dump(record: Record) -> str:
             "minNodes": record.min_nodes,
             "sizes": slots.dump(record.sizes),
             "result": record.result.value,
+            **({"end": record.end} if record.end else {}),
             "writer": record.writer,
         },
         separators=(",", ":"),
@@ -207,6 +215,7 @@ def _from_json(data: Any) -> Record:
         min_nodes=_count(data.get("minNodes", 0)),  # a writer of an older version does not know it, nor the sizes
         sizes=slots.parse(_text(data.get("sizes", "")), most=slots.MAX_SLOTS),
         result=Result(data["result"]),
+        end=_text(data.get("end", ""))[:MAX_END],
         writer=_text(data["writer"]),
     )
 

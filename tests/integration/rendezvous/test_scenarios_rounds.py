@@ -146,9 +146,9 @@ def test_a_job_that_is_declared_failed_ends_everybody_at_once(fake_job: Job, nod
     fake_job.change(lambda r: changing.amended(r, plan={0, 1, 2}, absent={2}))
     waits.begin(rendezvous)
     until(lambda: fake_job.arrived().get(2) == 2, "parked")
-    fake_job.change(lambda r: changing.closed(r, Result.FAILED))
+    fake_job.change(lambda r: changing.closed(r, Result.FAILED, "TooManyFailures: 11 failures"))
     began = time.monotonic()
-    with pytest.raises(Raised, match="RendezvousClosedError: the job has failed"):
+    with pytest.raises(Raised, match=r"RendezvousClosedError: the job has failed \(round 1\): TooManyF"):
         waits.result()
     called(*inside, patience=15)
     assert all(node.call(closed) for node in inside)

@@ -356,14 +356,15 @@ def test_a_finish_whose_round_is_lost_is_a_failure() -> None:
 def test_a_failure_is_closed_only_when_the_status_says_why() -> None:
     record = a_round(failures=11)
     first = closing.step(at(running(record=record)))
-    job = a_job(nodes=2, known=known_of(record, end_reason="TooManyFailures"))
+    known = known_of(record, end_reason="TooManyFailures", end_message="11 failures; node 1 failed\nTraceback")
+    job = a_job(nodes=2, known=known)
     second = closing.step(at(running(record=record, job=job)))
 
     assert first is not None
     assert (first.record, first.wake_after) == (None, closing.SOON)
     assert second is not None
     assert second.record is not None
-    assert second.record.result is Result.FAILED
+    assert (second.record.result, second.record.end) == (Result.FAILED, "TooManyFailures: 11 failures; node 1 failed")
 
 
 def test_finished_work_is_a_success_even_if_its_failure_was_decided() -> None:

@@ -86,6 +86,11 @@ def test_a_closed_job_ends_everybody(result: Result, code: int) -> None:
     assert action.code == code
 
 
+def test_who_ends_with_a_failed_job_says_why_it_was_given_up() -> None:
+    closed = changing.closed(ROUND_1, Result.FAILED, "TooManyFailures: 11 failures")
+    assert agent.decide(at(closed, free(0))) == Leave(1, "the job has failed (round 1): TooManyFailures: 11 failures")
+
+
 # Arriving and parking
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_rendezvous.round import record, slots
+from elasticjob_rendezvous.round import changing, record, slots
 from elasticjob_rendezvous.round.record import Member, Notice, Phase, Reason, Record, RecordError, Result
 
 SEALED = Record(
@@ -59,6 +59,14 @@ def test_text_is_the_documented_one() -> None:
         "result": "",
         "writer": "77aa01bc.12",
     }
+
+
+def test_why_it_was_closed_is_kept_in_so_many_characters_and_of_no_other_phase() -> None:
+    over = changing.closed(SEALED, Result.FAILED, "x" * 600)
+    assert over.end == "x" * record.MAX_END
+    assert record.parse(record.dump(over)) == over
+    with pytest.raises(RecordError, match="goes with Closed only"):
+        record.parse(changed(end="too early"))
 
 
 def test_a_record_of_a_writer_that_knows_no_minimum_is_read() -> None:
