@@ -22,7 +22,7 @@ from torch.distributed.elastic.rendezvous import (
     RendezvousStoreInfo,
 )
 
-from elasticjob_rendezvous import events, failures, forming, keeping, kube, meeting, pulse, settings, stores
+from elasticjob_rendezvous import events, failures, forming, hearing, keeping, kube, meeting, pulse, settings, stores
 from elasticjob_rendezvous.round.record import Phase, Reason
 from elasticjob_rendezvous.session import Round, Session
 
@@ -75,6 +75,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         """My own store of the present round: kept, for it serves as long as it is referred to."""
         self._called = 0
         """The round whose workers torch was last told to stop: they did not fail."""
+        self._ear = hearing.Ear()
         self._futile = 0
         """Rounds in a row that ended with failed workers and without progress."""
 
@@ -98,6 +99,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         """Nothing: a node does not close its job. The operator does, or standalone a finish that all have recorded."""
 
     def num_nodes_waiting(self) -> int:
+        self._ear.shut()  # torch asks once its workers run
         session = self._session
         if session is None:
             return 0
@@ -109,6 +111,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         return 1
 
     def next_rendezvous(self) -> RendezvousInfo:
+        self._ear.shut()
         try:
             session = self._started()
         except RendezvousConnectionError:
@@ -164,7 +167,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         current = session.round
         if current is None:
             return
-        failure = failures.found(current.number)
+        failure = failures.found(current.number, self._ear.said)
         progress = current.stepped or time.monotonic() - current.began > keeping.STEADY
         if self._called == current.number:
             session.left, session.why = current.number, Reason.AGENT_RESTARTED
@@ -231,6 +234,8 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         address, _ = stores.split(place.record.store)
         logger.info("%s is rank %d of %d in round %d", session.label(), place.rank, place.size, place.number)
         events.tell(session, "next_rendezvous", f"joined round {place.number}, nodes: {place.size}")
+        self._ear.forget()
+        self._ear.open()
         return RendezvousInfo(agent_store, place.rank, place.size, RendezvousStoreInfo(address, place.port))
 
     # The end

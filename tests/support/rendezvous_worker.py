@@ -47,6 +47,7 @@ def main() -> None:
         crash = orders / f"crash-{slot}"
         if crash.exists():
             crash.unlink()
+            print("told to crash", file=sys.stderr)
             sys.exit(3)
         time.sleep(0.05)
     late = orders / f"late-{slot}"

@@ -80,6 +80,9 @@ def test_crashed_worker_restarts_the_round(job: Job, agents: Agents) -> None:
     assert (record.number, record.reason, record.failures) == (2, Reason.WORKERS_FAILED, 1)
     failure = job.leases()[1].lease.failure
     assert failure is not None
+    assert (failure.exit_code, failure.message) == (3, "told to crash"), "what a plain script says last"
+    failure = job.leases()[1].lease.failure
+    assert failure is not None
     assert (failure.round, failure.exit_code) == (1, 3)
     agents.order("finish")
     assert [a.wait() for a in both] == [0, 0]

@@ -187,6 +187,17 @@ def test_a_traceback_is_kept_from_its_end_and_the_error_files_own_time(tmp_path:
     )
 
 
+def test_who_left_no_error_file_is_told_by_its_last_words() -> None:
+    advice = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
+    run_result = RunResult({0: Found(1, advice, 20)})
+    words = {21.0: "Traceback:\n  train()\nValueError: no"}
+
+    found = failures.found(3, words.__getitem__)
+
+    assert run_result
+    assert found == Failure(3, 1, "ValueError: no", time=20.0, traceback=words[21.0])
+
+
 def test_no_failure_is_no_error() -> None:
     assert failures.found(3) is None
 

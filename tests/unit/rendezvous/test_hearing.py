@@ -1,0 +1,110 @@
+"""What workers say on standard error is passed on, and its end is known."""
+
+from __future__ import annotations
+
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from elasticjob_rendezvous import hearing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+FD = pathlib.Path("/proc/self/fd/2")
+
+
+@pytest.fixture
+def ear(capfd: pytest.CaptureFixture[str]) -> Iterator[hearing.Ear]:
+    """Standard error is what *capfd* has captured until the test began, and again when it ends."""
+    assert capfd
+    ear = hearing.Ear()
+    yield ear
+    ear.close()
+
+
+def worker(ear: hearing.Ear, text: str) -> None:
+    """What a worker says that torch starts."""
+    ear.open()
+    subprocess.run([sys.executable, "-c", f"import os; os.write(2, {text.encode()!r})"], check=True)
+    ear.shut()
+
+
+def test_a_workers_last_words_are_passed_on_and_known(ear: hearing.Ear, capfd: pytest.CaptureFixture[str]) -> None:
+    worker(ear, "Traceback\nValueError: no\n")
+
+    assert ear.said(math.inf) == "Traceback\nValueError: no"
+    assert capfd.readouterr().err == "Traceback\nValueError: no\n"
+
+
+def test_the_agents_own_words_are_not_its_workers(ear: hearing.Ear, capfd: pytest.CaptureFixture[str]) -> None:
+    worker(ear, "theirs\n")
+    os.write(2, b"ours\n")
+
+    assert ear.said(math.inf) == "theirs"
+    assert capfd.readouterr().err.count("ours") == 1
+
+
+def test_what_is_said_later_is_others_answer(ear: hearing.Ear) -> None:
+    worker(ear, "first\n")
+    assert ear.said(math.inf) == "first"
+    moment = time.time()
+    time.sleep(0.001)  # clocks have a grain
+    worker(ear, "second\n")
+
+    assert ear.said(math.inf) == "first\nsecond"
+    assert ear.said(moment) == "first"
+
+
+def test_new_workers_are_not_taken_for_the_old_ones(ear: hearing.Ear) -> None:
+    worker(ear, "old\n")
+    assert ear.said(math.inf) == "old"
+    ear.forget()
+
+    assert ear.said(math.inf) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "heard"),
+    [
+        ("10%\r20%\r30%\n", "30%"),
+        ("\x1b[31mred\x1b[0m\r\n", "red"),
+        ("a\x07\x00b\n", "ab"),
+        ("Größe 数\n", "Größe 数"),
+        ("half a l", "half a l"),
+    ],
+)
+def test_what_only_a_terminal_needs_is_left_out(ear: hearing.Ear, text: str, heard: str) -> None:
+    worker(ear, text)
+
+    assert ear.said(math.inf) == heard
+
+
+def test_a_bounded_part_is_kept_of_what_is_said_for_days(ear: hearing.Ear, capfd: pytest.CaptureFixture[str]) -> None:
+    for _ in range(20):
+        worker(ear, "x" * 10_000)
+    worker(ear, "\nthe end\n")
+
+    heard = ear.said(math.inf)
+
+    assert heard.endswith("x\nthe end")
+    assert hearing.KEPT <= len(heard) + 1 < 2 * hearing.KEPT
+    assert len(capfd.readouterr().err) == 200_009, "all of it is passed on"
+
+
+def test_outside_the_main_thread_nothing_is_changed(ear: hearing.Ear) -> None:
+    before = FD.readlink()
+    thread = threading.Thread(target=ear.open)
+    thread.start()
+    thread.join()
+
+    assert FD.readlink() == before
+    assert ear.said(math.inf) == ""
