@@ -4,7 +4,7 @@ import abc
 import shutil
 from pathlib import Path
 
-from cluster import running, tools
+from cluster import errors, running, tools
 
 
 class Cluster(abc.ABC):
@@ -41,6 +41,10 @@ class Cluster(abc.ABC):
     def shared_storage(self) -> None:
         """Have volumes of the class `elasticjob-shared` that pods on all nodes can write to, empty ones."""
 
+    @abc.abstractmethod
+    def check_images(self) -> None:
+        """See that the images that run in the demo can be had."""
+
     def down(self) -> None:
         """Take this cluster down."""
         self.stop(self.name)
@@ -57,4 +61,8 @@ class Cluster(abc.ABC):
 def _program(name: str) -> Path:
     """The pinned program if it is built or Go is there to build it; else the machine's own."""
     own = shutil.which(name)
-    return Path(own) if own and not shutil.which("go") else tools.path(name)
+    if own and not shutil.which("go"):
+        return Path(own)
+    if not shutil.which("go"):
+        raise errors.ClusterError(f"{name} is not installed, and neither is Go to build it: install one of the two")
+    return tools.path(name)

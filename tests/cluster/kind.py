@@ -1,6 +1,7 @@
 """A kind cluster, where Docker and kind are installed: the same images, built by Docker from the same Dockerfiles."""
 
 import json
+import shutil
 from pathlib import Path
 
 import yaml
@@ -19,6 +20,12 @@ class KindCluster(clusters.Cluster):
     @classmethod
     def up(cls, name: str, *, nodes: int, gpus: int) -> "KindCluster":
         """Create the cluster, build the images and load them."""
+        for program in ("docker", "kind"):
+            if shutil.which(program) is None:
+                raise errors.ClusterError(
+                    f"CLUSTER=kind needs {program}, which is not installed: see https://kind.sigs.k8s.io, or take "
+                    "CLUSTER=current, or on Debian as root no CLUSTER at all"
+                )
         cluster = cls(name)
         cluster.down()
         cluster._shared.mkdir(parents=True)
@@ -50,6 +57,9 @@ class KindCluster(clusters.Cluster):
             for command in recipe.docker_builds():
                 running.run(*command, seconds=BUILD_SECONDS, cwd=building.REPOSITORY)
             self._kind("load", "docker-image", reference)
+
+    def check_images(self) -> None:
+        """They are there: `up` has brought them along."""
 
     def shared_storage(self) -> None:
         """Have empty volumes on the folder that is mounted into every node."""

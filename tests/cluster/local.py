@@ -136,6 +136,9 @@ class LocalCluster(clusters.Cluster):
             if node.machine.running:
                 stocks.give(node.machine, node.images, [image])
 
+    def check_images(self) -> None:
+        """They are there: `up` has brought them along."""
+
     def shared_storage(self) -> None:
         """Have empty volumes that all nodes share: the machines have one disk, so a folder of the host will do."""
         storage.provide(self, self._site.folder.shared)

@@ -29,6 +29,7 @@ def main() -> int:
     began = time.monotonic()
     teller = Teller()
     try:
+        make_room(teller)
         with teller.step("Setting up: a Kubernetes cluster of three nodes, images, the operator"):
             cluster = staging.bring_up(CLUSTER)
             done = _promised(cluster, teller, lambda: staging.prepare(cluster, NAMESPACE))
@@ -36,13 +37,22 @@ def main() -> int:
     except ClusterError as error:  # there is no cluster to look into
         teller.plain(f"\n✗ {error}", style=RED)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EOFError):
         teller.plain("\ninterrupted; what was started goes on running")
         return INTERRUPTED
     if done:
         teller.plain(f"\nAll of it took {time.monotonic() - began:.0f} s.")
     teller.plain(look_further(cluster))
     return 0 if done else 1
+
+
+def make_room(teller: Teller) -> None:
+    """Say that an earlier demo goes, and leave a person the choice."""
+    if not staging.left_by_an_earlier_one(CLUSTER, NAMESPACE):
+        return
+    teller.plain(f"An earlier demo is still there (namespace {NAMESPACE}): it is replaced now, with all that is in it.")
+    if sys.stdin.isatty():
+        input("Enter goes on; Ctrl-C leaves it to look further. ")
 
 
 def tell(cluster: Cluster, teller: Teller) -> None:

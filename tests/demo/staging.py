@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from cluster import progress, providers
+from cluster import ClusterError, progress, providers
 
 if TYPE_CHECKING:
     from cluster.clusters import Cluster
@@ -24,10 +24,20 @@ RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 """The namespace refuses pods that ask for privileges, so that what runs here runs in a strict cluster too."""
 
 
+def left_by_an_earlier_one(name: str, namespace: str) -> bool:
+    """Whether a demo that ran before is still there to look at. What can't be asked is none that anybody looks at."""
+    try:
+        cluster = providers.chosen().attach(name)
+        return bool(cluster.kubectl("get", "namespace", namespace, "--ignore-not-found", "--output=name").strip())
+    except ClusterError:
+        return False
+
+
 def bring_up(name: str) -> Cluster:
     """A fresh cluster with images and shared storage."""
     cluster = providers.chosen().up(name, nodes=NODES, gpus=GPUS)
     cluster.shared_storage()
+    cluster.check_images()
     return cluster
 
 

@@ -128,6 +128,9 @@ def lose_rank_zero(scene: Scene) -> None:
     whole = scene.wait_round("a round of three again", lambda one: one.number > after.number)
     scene.told["rank 0's deletion to the first step of three again"] = (whole.trained or deleted) - deleted
     checks.replaced(after, whole, lost=lost.nonce)
+    successor = next(member for member in whole.members if member.slot == lost.slot)
+    rank = whole.members.index(successor)
+    scene.tell(f"{scene.pod_of(successor)} has joined in the place of {victim}, as rank {rank}")
 
 
 def lose_operator(scene: Scene) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from demo.api import Object
     from demo.rounds import Round
     from demo.watching import View
+    from elasticjob_rendezvous.round.record import Member
 
 QUIET_SECONDS = 5.0
 """After so long without a line, one says what is being waited for."""
@@ -76,8 +77,11 @@ class Teller:
 
     def rounds(self, rounds: Sequence[Round]) -> None:
         """The table of every round."""
-        rows = [("round", "nodes", "slots", "why", "first step", "after")]
+        rows = [("round", "nodes", "slots", "came", "went", "why", "first step", "after")]
+        before: tuple[Member, ...] = ()
         for one in rounds:
+            came, went = _others(one.members, before), _others(before, one.members) if one.members else "-"
+            before = one.members or before
             slots = ",".join(str(member.slot) for member in one.members)
             seconds = one.seconds_to_train
             rows.append(
@@ -85,6 +89,8 @@ class Teller:
                     str(one.number),
                     str(one.size or "-"),
                     slots or "-",
+                    came,
+                    went,
                     f"{one.reason.value}: {WHY[one.reason.value]}",
                     str(one.first_step or "-"),
                     "-" if seconds is None else f"{seconds:.1f} s",
@@ -94,6 +100,11 @@ class Teller:
         for number, row in enumerate(rows):
             cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             self.plain(f"  {cells}".rstrip(), style="" if number else BOLD)
+
+
+def _others(these: tuple[Member, ...], those: tuple[Member, ...]) -> str:
+    """Slots of processes that are not among *those*: a pod's successor in its slot is another process."""
+    return ",".join(str(member.slot) for member in these if member not in those) or "-"
 
 
 class Reporter:

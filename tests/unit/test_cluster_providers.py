@@ -3,13 +3,15 @@
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cluster import __main__ as command_line
-from cluster import current, errors, kind, local, packages, providers, running, storage, tools
+from cluster import clusters, current, errors, kind, local, packages, providers, running, storage, tools
+from cluster.images import building
 
 
 @pytest.mark.parametrize(
@@ -116,6 +118,70 @@ def test_the_current_cluster_without_shared_storage_gets_a_clear_word(monkeypatc
 
     with pytest.raises(errors.ClusterError, match="no storage class elasticjob-shared"):
         current.CurrentCluster("any").shared_storage()
+
+
+def pod_that(monkeypatch: pytest.MonkeyPatch, *states: dict[str, Any]) -> list[str]:
+    """The current cluster's pod that checks an image goes through *states*; the verbs that kubectl was given."""
+    verbs, left = [], list(states)
+
+    def kubectl(_self: Any, *args: str, **_: Any) -> str:
+        verbs.append(args[0])
+        state = left.pop(0) if args[0] == "get" else {}
+        return json.dumps({"status": {"containerStatuses": [{"state": state}] if state else []}})
+
+    monkeypatch.setattr(current.CurrentCluster, "kubectl", kubectl)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    return verbs
+
+
+def test_an_image_that_the_current_cluster_has_is_found_by_a_pod_that_goes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verbs = pod_that(monkeypatch, {}, {"waiting": {"reason": "ContainerCreating"}}, {"terminated": {"exitCode": 0}})
+
+    current.CurrentCluster("any").load_image(building.DIGITS.reference)
+
+    assert verbs == ["delete", "apply", "get", "get", "get", "delete"]
+
+
+def test_an_image_that_the_current_cluster_cannot_get_is_told_with_how_to_build_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verbs = pod_that(monkeypatch, {"waiting": {"reason": "ErrImagePull", "message": "not found"}})
+
+    with pytest.raises(errors.ClusterError, match=r"can't get the image docker.io/elasticjob/digits:dev: not") as told:
+        current.CurrentCluster("any").load_image(building.DIGITS.reference)
+
+    assert "docker build --file=images/trainer/Dockerfile" in str(told.value)
+    assert "docker build --file=examples/digits/Dockerfile" in str(told.value)
+    assert verbs[-1] == "delete"
+
+
+def test_a_current_cluster_that_does_not_answer_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(_self: Any, *_args: str) -> str:
+        raise errors.ClusterError("connection refused")
+
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+    monkeypatch.setattr(current.CurrentCluster, "kubectl", refuse)
+
+    with pytest.raises(errors.ClusterError, match=r"(?s)KUBECONFIG=FILE.*use-context.*connection refused"):
+        current.CurrentCluster.up("any", nodes=3, gpus=2)
+
+
+def test_without_kind_it_is_told_where_it_is_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda program: None if program == "kind" else f"/bin/{program}")
+
+    with pytest.raises(errors.ClusterError, match=r"needs kind.*https://kind.sigs.k8s.io"):
+        kind.KindCluster.up("any", nodes=3, gpus=2)
+
+
+def test_a_machine_without_kubectl_and_go_is_told_to_install_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+
+    with pytest.raises(errors.ClusterError, match="kubectl is not installed, and neither is Go"):
+        clusters._program("kubectl")
 
 
 def test_envtests_programs_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

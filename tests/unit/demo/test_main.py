@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import demo.__main__ as program
-from cluster import ClusterError
+from cluster import ClusterError, providers
 from demo import checks, staging, story, watching
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], None]], i
     """Run the program with one step in the place of all."""
     monkeypatch.setattr(watching, "Api", lambda _kubeconfig: None)
     monkeypatch.setattr(watching, "KINDS", {})
+    monkeypatch.setattr(staging, "left_by_an_earlier_one", lambda _name, _namespace: False)
     monkeypatch.setattr(staging, "bring_up", lambda _name: FakeCluster())
     monkeypatch.setattr(staging, "prepare", lambda _cluster, _namespace: None)
     monkeypatch.delenv("CLUSTER", raising=False)
@@ -98,3 +101,49 @@ def test_in_somebody_elses_cluster_only_what_the_demo_made_is_taken_away(
     said = capsys.readouterr().out
     assert "kubectl delete namespace elasticjob-demo" in said
     assert "make clean-cluster" not in said
+
+
+def test_an_earlier_demo_is_not_replaced_without_a_word(
+    play: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "left_by_an_earlier_one", lambda _name, _namespace: True)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
+
+    assert play(lambda _scene: None) == 0
+    assert "An earlier demo is still there (namespace elasticjob-demo): it is replaced" in capsys.readouterr().out
+
+
+def test_a_person_may_keep_an_earlier_demo(
+    play: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def control_c(_text: str) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(staging, "left_by_an_earlier_one", lambda _name, _namespace: True)
+    monkeypatch.setattr(staging, "bring_up", lambda _name: pytest.fail("it was replaced"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", control_c)
+
+    assert play(broken) == 130
+    assert "interrupted; what was started goes on running" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("answer", "left"), [("namespace/elasticjob-demo\n", True), ("", False)])
+def test_an_earlier_demo_is_known_by_its_namespace(
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    left: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    cluster = types.SimpleNamespace(kubectl=lambda *_arguments: answer)
+    monkeypatch.setattr(providers, "chosen", lambda: types.SimpleNamespace(attach=lambda _name: cluster))
+
+    assert staging.left_by_an_earlier_one("demo", "elasticjob-demo") is left
+
+
+def test_where_no_cluster_runs_there_is_no_earlier_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attach(_name: str) -> None:
+        raise ClusterError("no cluster 'demo' is running")
+
+    monkeypatch.setattr(providers, "chosen", lambda: types.SimpleNamespace(attach=attach))
+
+    assert not staging.left_by_an_earlier_one("demo", "elasticjob-demo")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import pathlib
 from typing import TYPE_CHECKING, Any
@@ -97,10 +98,23 @@ def test_the_table_has_a_line_for_each_round(teller: telling.Teller, view: View,
     teller.rounds(view.history.rounds)
 
     assert out.getvalue().splitlines() == [
-        "  round  nodes  slots  why                             first step  after",
-        "  1      2      0,1    Started: the job's first round  1           6.2 s",
-        "  2      -      -      PodLost: a pod was lost         -           -",
+        "  round  nodes  slots  came  went  why                             first step  after",
+        "  1      2      0,1    0,1   -     Started: the job's first round  1           6.2 s",
+        "  2      -      -      -     -     PodLost: a pod was lost         -           -",
     ]
+
+
+def test_the_table_shows_a_pod_lost_and_its_successor_join(
+    teller: telling.Teller, view: View, out: io.StringIO
+) -> None:
+    view.history.see_record(sealed_record(1, member(0), member(1), reason=Reason.STARTED), 1.0)
+    view.history.see_record(sealed_record(2, member(1), reason=Reason.POD_LOST), 2.0)
+    successor = dataclasses.replace(member(0), nonce="5ccce550")
+    view.history.see_record(sealed_record(3, successor, member(1), reason=Reason.NODE_JOINED), 3.0)
+    teller.rounds(view.history.rounds)
+
+    columns = [line.split()[2:5] for line in out.getvalue().splitlines()]
+    assert columns == [["slots", "came", "went"], ["0,1", "0,1", "-"], ["1", "-", "0"], ["0,1", "0", "-"]]
 
 
 def test_there_is_no_colour_in_a_pipe(teller: telling.Teller, out: io.StringIO) -> None:
