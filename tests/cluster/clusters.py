@@ -42,8 +42,8 @@ class Cluster(abc.ABC):
         """Have volumes of the class `elasticjob-shared` that pods on all nodes can write to, empty ones."""
 
     @abc.abstractmethod
-    def check_images(self) -> None:
-        """See that the images that run in the demo can be had."""
+    def check(self) -> None:
+        """See that what the demo needs, and nobody here brings along, is there."""
 
     def down(self) -> None:
         """Take this cluster down."""

@@ -1,7 +1,7 @@
 """The cluster that the current kubeconfig points at: somebody else's, so it is taken as it is.
 
-Its nodes must be able to get the project's images, and it must have shared storage of its own. Both are looked at
-before anything is installed; for the images a pod is started that does nothing, and deleted again.
+Its nodes must be able to get the project's images and have accelerators, and it must have shared storage of its own.
+All that is looked at before anything is installed; for the images a pod is started that does nothing, and deleted.
 """
 
 import functools
@@ -14,6 +14,9 @@ from cluster.images import building
 
 PULL_SECONDS = 900
 """For an image of some gigabytes."""
+
+GPUS = 3
+"""As many as the example has pods at its largest."""
 
 CHECK = "elasticjob-image-check"
 _IN_VAIN = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
@@ -63,8 +66,15 @@ class CurrentCluster(clusters.Cluster):
         finally:
             self._remove_check()
 
-    def check_images(self) -> None:
-        """See to both images that run in the demo."""
+    def check(self) -> None:
+        """See to accelerators for the example's pods, and to both images that run in the demo."""
+        gpus = self.kubectl("get", "nodes", r"--output=jsonpath={.items[*].status.allocatable.nvidia\.com/gpu}").split()
+        if sum(map(int, gpus)) < GPUS:
+            raise errors.ClusterError(
+                f"the example's {GPUS} pods ask for one nvidia.com/gpu each, and the current cluster has "
+                f"{sum(map(int, gpus))}. Pretended ones do:\n    kubectl patch node NAME --subresource=status "
+                f'--type=merge --patch=\'{{"status": {{"capacity": {{"nvidia.com/gpu": "{GPUS}"}}}}}}\''
+            )
         for recipe in (building.OPERATOR, building.DIGITS):
             self.load_image(recipe.reference)
 

@@ -136,8 +136,8 @@ class LocalCluster(clusters.Cluster):
             if node.machine.running:
                 stocks.give(node.machine, node.images, [image])
 
-    def check_images(self) -> None:
-        """They are there: `up` has brought them along."""
+    def check(self) -> None:
+        """Nothing: `up` brings everything along."""
 
     def shared_storage(self) -> None:
         """Have empty volumes that all nodes share: the machines have one disk, so a folder of the host will do."""

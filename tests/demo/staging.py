@@ -37,7 +37,7 @@ def bring_up(name: str) -> Cluster:
     """A fresh cluster with images and shared storage."""
     cluster = providers.chosen().up(name, nodes=NODES, gpus=GPUS)
     cluster.shared_storage()
-    cluster.check_images()
+    cluster.check()
     return cluster
 
 

@@ -157,6 +157,13 @@ def test_an_image_that_the_current_cluster_cannot_get_is_told_with_how_to_build_
     assert verbs[-1] == "delete"
 
 
+def test_a_current_cluster_without_accelerators_is_told_how_to_pretend_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current.CurrentCluster, "kubectl", lambda *_args: "1 1")
+
+    with pytest.raises(errors.ClusterError, match=r"(?s)one nvidia.com/gpu each.* has 2\..*kubectl patch node NAME"):
+        current.CurrentCluster("any").check()
+
+
 def test_a_current_cluster_that_does_not_answer_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -1,0 +1,64 @@
+"""The pages for people: their links lead somewhere, and what they tell to run is there, from a clean clone."""
+
+import importlib.util
+import itertools
+import pathlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/cluster/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+FOLDERS = ("charts", "crds", "docs", "examples", "images", "operator", "rendezvous", "tests")
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def commands(text: str) -> Iterator[str]:
+    """What a page tells to type: lines of its consoles, joined where they go on."""
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        yield from (line[2:].partition(" #")[0] for line in block.replace("\\\n", " ").splitlines() if line[:2] == "$ ")
+
+
+@pages
+def test_links_lead_to_files_that_are_there(page: pathlib.Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pages
+def test_what_make_is_asked_for_is_a_target(page: pathlib.Path) -> None:
+    asked = re.findall(r"(?:`|\$ |[a-z] )make ((?:[a-z][a-z-]*[a-z] ?)+)(?=`| +#|\n)", page.read_text())
+
+    assert {name for names in asked for name in names.split()} <= TARGETS
+
+
+@pages
+def test_files_that_are_named_are_there(page: pathlib.Path) -> None:
+    named = re.findall(rf"[`( ]((?:{'|'.join(FOLDERS)})/[\w./-]+\w)", page.read_text())
+
+    assert [name for name in named if not (ROOT / name).exists() and not (page.parent / name).exists()] == []
+
+
+@pages
+def test_commands_name_files_and_modules_that_are_there(page: pathlib.Path) -> None:
+    for command in commands(page.read_text()):
+        words = command.split()
+        made = {after for before, after in itertools.pairwise(words) if before in ("-t", "-o", "--svg")}
+        files = [w for w in words if re.fullmatch(r"[\w./-]+\.(yaml|csv|py|md)|[\w./-]+/Dockerfile", w)]
+        assert [name for name in files if name not in made and not (ROOT / name).exists()] == [], command
+        if "-m" in words:
+            assert words[0] == ".venv/bin/python", f"{command}: no other python has what it needs"
+            assert importlib.util.find_spec(words[words.index("-m") + 1]), command
+
+
+def test_a_command_that_goes_on_is_read_whole() -> None:
+    text = "```console\n$ helm install x \\\n    --set a=b   # why\nanswer\n$ make demo\n```"
+
+    assert [" ".join(command.split()) for command in commands(text)] == ["helm install x --set a=b", "make demo"]
