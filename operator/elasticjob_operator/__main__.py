@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         from elasticjob_operator import running  # noqa: PLC0415 - only here is it known whether the extra is installed
     except ModuleNotFoundError as error:
-        return _complain(f"{error.name} is not installed; install elasticjob[operator]")
+        return _complain(f"{error.name} is not installed; in a checkout: pip install '.[operator]'")
     try:
         return asyncio.run(running.run(found))
     except running.StartError as error:

@@ -100,6 +100,7 @@ def look_further(cluster: Cluster) -> str:
 To look further:
   export KUBECONFIG={cluster.kubeconfig}{path}
   kubectl --namespace {NAMESPACE} get ej
+  kubectl --namespace {NAMESPACE} events --for elasticjob/{story.JOB}
   kubectl --namespace {NAMESPACE} describe ej {story.JOB}
   kubectl --namespace {NAMESPACE} get configmap {story.JOB}-rendezvous --output=yaml
 To clean up:

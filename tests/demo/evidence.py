@@ -26,7 +26,7 @@ def gather(kubectl: Kubectl, *, namespace: str, operator_namespace: str) -> Iter
         ("the job", (*here, "get", "elasticjobs", "--output=yaml")),
         ("round record", (*here, "get", "configmaps", "--selector=elasticjob.dev/job-name", "--output=yaml")),
         ("Leases", (*here, "get", "leases", "--output=yaml")),
-        ("events", (*here, "get", "events", "--sort-by=.lastTimestamp")),
+        ("events", (*here, "events")),
         ("operator's pods", (*there, "get", "pods", "--output=wide")),
     ):
         yield _section(title, kubectl, *arguments)

@@ -5,8 +5,10 @@ import itertools
 import pathlib
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [
@@ -56,6 +58,22 @@ def test_commands_name_files_and_modules_that_are_there(page: pathlib.Path) -> N
         if "-m" in words:
             assert words[0] == ".venv/bin/python", f"{command}: no other python has what it needs"
             assert importlib.util.find_spec(words[words.index("-m") + 1]), command
+
+
+def test_every_field_of_a_job_is_on_a_page() -> None:
+    crd = yaml.safe_load((ROOT / "crds/elasticjobs.yaml").read_text())
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    told = "".join((ROOT / "docs" / name).read_text() for name in ("elasticjob.md", "backends.md"))
+
+    assert [name for name in fields(spec) if not re.search(rf"\b{name}\b", told)] == []
+
+
+def fields(schema: dict[str, Any]) -> Iterator[str]:
+    """Names of a job's own fields; a pod's are Kubernetes'."""
+    for name, field in (schema.get("properties") or (schema.get("items") or {}).get("properties") or {}).items():
+        yield name
+        if name != "template":
+            yield from fields(field)
 
 
 def test_a_command_that_goes_on_is_read_whole() -> None:

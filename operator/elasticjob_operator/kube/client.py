@@ -207,5 +207,8 @@ async def connect() -> Client:
         else:
             await _untyped.load_kube_config(client_configuration=settings)
     except (config_exception.ConfigException, OSError) as error:
-        raise ConfigurationError(f"no cluster to talk to: {error}") from error
+        raise ConfigurationError(
+            "no cluster to talk to: this is no pod with a ServiceAccount, and no kubeconfig can be used "
+            f"(KUBECONFIG=FILE names one): {error}"
+        ) from error
     return Client(settings)
