@@ -163,4 +163,4 @@ def _stuck(observed: Observed, problem: Problem, now: int, *, state: str) -> Dec
         reason=problem.reason,
         conditions=(*rest, stamped),
     )
-    return Decision(status=new, events=tuple(telling.problem(old, problem)))
+    return Decision(status=new, events=tuple(telling.problem(job, problem)))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from elasticjob_operator.api import conditions, status, words
+from elasticjob_operator.api.job import Job
 from elasticjob_operator.core import (
     allocating,
     building,
@@ -34,7 +35,7 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
         yield Event("GroupRestarted", "this group can't go on; all its pods start anew", warning=True)
     yield from _notices(situation, new)
     yield from _resize(situation.status, new)
-    yield from problem(situation.status, *problems[:1])
+    yield from problem(situation.observed.job, *problems[:1])
     yield from allocating.events(situation.status, new)
     yield from _suspension(situation.status, new)
     yield from _end(situation.status, new)
@@ -127,11 +128,11 @@ def _suspension(old: status.Status, new: status.Status) -> Iterator[Event]:
         yield Event("Resumed", f"the job starts again with {words.counted(new.wanted, 'node')}")
 
 
-def problem(old: status.Status, *found: Problem) -> Iterator[Event]:
-    """What the API server refuses, when it is not what it has refused before."""
-    before = conditions.find(old.conditions, conditions.PODS_READY)
+def problem(job: Job, *found: Problem) -> Iterator[Event]:
+    """What the API server refuses, when it is not what it has refused before, of this very spec."""
+    before = conditions.find(job.status.conditions, conditions.PODS_READY)
     for one in found:
-        if before is None or before.reason != one.reason:
+        if before is None or (before.reason, before.generation) != (one.reason, job.generation):
             yield Event(one.reason, one.message[:1024], warning=True)
 
 

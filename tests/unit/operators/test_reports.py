@@ -180,6 +180,15 @@ def test_what_the_api_server_refuses_is_told_word_for_word_and_once() -> None:
     assert not again.events
 
 
+def test_another_mistake_in_a_mended_spec_is_told_too() -> None:
+    first = decided(running(having=[a_pod(0)]), Problem("TemplateInvalid", 'unknown field "spec.nodeSelectr"'))
+    mended = a_job(nodes=2, known=first.status, generation=2)
+
+    second = decided(running(having=[a_pod(0)], job=mended), Problem("TemplateInvalid", 'unknown field "spec.tolerat"'))
+
+    assert 'unknown field "spec.tolerat"' in [e.message for e in second.events]
+
+
 def test_a_resize_says_what_it_waits_for() -> None:
     job = a_job(nodes=3, known=known_of(a_round()))
 
