@@ -4,6 +4,7 @@ import importlib.util
 import itertools
 import pathlib
 import re
+import runpy
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,3 +81,25 @@ def test_a_command_that_goes_on_is_read_whole() -> None:
     text = "```console\n$ helm install x \\\n    --set a=b   # why\nanswer\n$ make demo\n```"
 
     assert [" ".join(command.split()) for command in commands(text)] == ["helm install x --set a=b", "make demo"]
+
+
+def test_the_training_script_to_copy_from_trains_and_goes_on_where_it_was(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [script] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/training.md").read_text(), re.DOTALL)
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    for name, value in {**alone, "CHECKPOINT": str(tmp_path / "checkpoint.pt")}.items():
+        monkeypatch.setenv(name, value)
+
+    first = runpy.run_path(str(written(tmp_path, script.replace("EPOCHS = 20", "EPOCHS = 2"))))
+    second = runpy.run_path(str(written(tmp_path, script.replace("EPOCHS = 20", "EPOCHS = 3"))))
+
+    assert (first["step"], first["samples"]) == (32, 2000)
+    assert (second["step"], second["samples"]) == (48, 3000)
+    assert second["loss"] < first["loss"]
+
+
+def written(folder: pathlib.Path, script: str) -> pathlib.Path:
+    path = folder / "train.py"
+    path.write_text(script)
+    return path
