@@ -177,7 +177,8 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         self._futile = 0 if progress else self._futile + own
         session.round = None
         if failure is not None and session.seat is not None:
-            logger.warning("%s: workers failed in round %d: %s", session.label(), current.number, failure)
+            what = f"exit code {failure.exit_code}: {failure.message or 'no traceback, no last words'}"
+            logger.warning("%s: workers failed in round %d, first with %s", session.label(), current.number, what)
             session.failure = failure
         if own and self._futile > 1:
             self._pause(session, min(2.0 ** (self._futile - 2), keeping.LONGEST_DELAY))

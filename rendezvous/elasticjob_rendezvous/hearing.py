@@ -47,6 +47,8 @@ class Ear:
         self._hears = False
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._own = re.compile(rf"[IWEF]\d{{4}} [\d:.]+ {os.getpid()} torch/|\[[^]]+\] [A-Z]+ {logger.name}: ")
+        """Log lines of this very process, torch's and ours: torch tells of a worker that fails at once before it asks."""
 
     def open(self) -> None:
         """Who is started from now on is heard."""
@@ -75,7 +77,8 @@ class Ear:
         with self._lock:
             text = b"".join(chunk for at, chunk in self._said if at <= until).decode(errors="replace")
         lines = (_CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in text.split("\n"))
-        return "\n".join(line.rstrip() for line in lines).strip("\n")
+        theirs = (line.rstrip() for line in lines if not self._own.match(line))
+        return "\n".join(theirs).strip("\n")
 
     def forget(self) -> None:
         """New workers: what others have said is not theirs."""

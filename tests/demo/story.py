@@ -130,7 +130,7 @@ def lose_rank_zero(scene: Scene) -> None:
     checks.replaced(after, whole, lost=lost.nonce)
     successor = next(member for member in whole.members if member.slot == lost.slot)
     rank = whole.members.index(successor)
-    scene.tell(f"{scene.pod_of(successor)} has joined in the place of {victim}, as rank {rank}")
+    scene.tell(f"the pod that replaces it, {scene.pod_of(successor)}, has joined as rank {rank}")
 
 
 def lose_operator(scene: Scene) -> None:

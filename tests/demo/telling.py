@@ -115,6 +115,8 @@ class Reporter:
         self._view = view
         self._told: set[tuple[object, ...]] = set()
         self._created: dict[str, float] = {}
+        self._first: dict[str, str] = {}
+        """The first pod of each name, by its UID: one that takes its place may have the name too."""
         view.listeners.append(self)
         view.impatient = teller.waiting
 
@@ -131,16 +133,17 @@ class Reporter:
             self._teller.line(text, at=at, style=style)
 
     def _pod(self, pod: Object, at: float, *, deleted: bool) -> None:
-        name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
-        created = self._created.setdefault(name, at)
-        self._once(name, "created", text=f"pod {name} is created", at=at)
+        name, uid, phase = pod["metadata"]["name"], pod["metadata"]["uid"], pod.get("status", {}).get("phase")
+        created = self._created.setdefault(uid, at)
+        again = self._first.setdefault(name, uid) != uid
+        self._once(uid, "created", text=f"{'another' if again else 'the'} pod {name} is created", at=at)
         if phase == "Running":
-            self._once(name, "running", text=f"pod {name} runs, {at - created:.1f} s later", at=at)
+            self._once(uid, "running", text=f"pod {name} runs, {at - created:.1f} s later", at=at)
         code = exit_code(pod)
         if code is not None:
-            self._once(name, "ended", text=f"pod {name} has ended with exit code {code}", at=at)
+            self._once(uid, "ended", text=f"pod {name} has ended with exit code {code}", at=at)
         if deleted:
-            self._once(name, "deleted", text=f"pod {name} is gone", at=at)
+            self._once(uid, "deleted", text=f"pod {name} is gone", at=at)
 
     def _round(self, one: Round) -> None:
         number = one.number

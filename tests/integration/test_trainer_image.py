@@ -57,10 +57,9 @@ def test_a_pod_that_is_deleted_while_torch_is_imported_ends_at_once(container: s
     assert container.wait(10) == 128 + signal.SIGTERM
 
 
-def test_the_log_of_a_job_that_was_closed_ends_with_the_reason_and_no_traceback(tmp_path: pathlib.Path) -> None:
+def test_the_log_of_a_job_that_was_closed_ends_with_the_agents_word_and_no_traceback(tmp_path: pathlib.Path) -> None:
     env = pretended(tmp_path, CLOSED)
 
     done = subprocess.run([sys.executable, TORCHRUN], env=env, capture_output=True, text=True, check=False)
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "torchrun ends: the job has failed (round 3): TooManyFailures: 1 failure\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")

@@ -33,8 +33,11 @@ def view(monkeypatch: pytest.MonkeyPatch) -> View:
     return watching.View(pathlib.Path(), namespace="ns", job="digits")
 
 
-def pod(phase: str, **state: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "digits-0-0"}, "status": {"phase": phase, "containerStatuses": [{"state": state}]}}
+def pod(phase: str, uid: str = "first", **state: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "digits-0-0", "uid": uid},
+        "status": {"phase": phase, "containerStatuses": [{"state": state}]},
+    }
 
 
 def test_a_pods_life_is_told_once(teller: telling.Teller, view: View, out: io.StringIO) -> None:
@@ -47,11 +50,24 @@ def test_a_pods_life_is_told_once(teller: telling.Teller, view: View, out: io.St
 
     told = [line.split(" s  ", 1)[1] for line in out.getvalue().splitlines()]
     assert told == [
-        "pod digits-0-0 is created",
+        "the pod digits-0-0 is created",
         "pod digits-0-0 runs, 2.1 s later",
         "pod digits-0-0 has ended with exit code 0",
         "pod digits-0-0 is gone",
     ]
+
+
+def test_a_pod_that_replaces_one_of_its_name_is_told_as_another(
+    teller: telling.Teller, view: View, out: io.StringIO
+) -> None:
+    report = telling.Reporter(teller, view)
+    report("pods", "ADDED", pod("Running"), 10.0)
+    report("pods", "DELETED", pod("Running"), 11.0)
+    report("pods", "ADDED", pod("Pending", uid="second"), 12.0)
+    report("pods", "MODIFIED", pod("Running", uid="second"), 13.0)
+
+    told = [line.split(" s  ", 1)[1] for line in out.getvalue().splitlines()]
+    assert told[-2:] == ["another pod digits-0-0 is created", "pod digits-0-0 runs, 1.0 s later"]
 
 
 def test_a_rounds_life_is_told_once(teller: telling.Teller, view: View, out: io.StringIO) -> None:

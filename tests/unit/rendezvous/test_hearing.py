@@ -53,6 +53,22 @@ def test_the_agents_own_words_are_not_its_workers(ear: hearing.Ear, capfd: pytes
     assert capfd.readouterr().err.count("ours") == 1
 
 
+def test_what_torch_and_the_agent_log_before_workers_are_looked_after_is_not_the_workers(ear: hearing.Ear) -> None:
+    agent = os.getpid()
+    worker(
+        ear,
+        "ValueError: no\n"
+        f"E1130 20:41:41.248000 {agent} torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1)\n"
+        "[2026-11-30 20:41:43,228] WARNING elasticjob_rendezvous: job plain: slot 0 waits\n"
+        f"W1130 20:41:41.248000 {agent + 1} torch/nn/parallel.py:1] a worker's own\n",
+    )
+
+    assert ear.said(math.inf).splitlines() == [
+        "ValueError: no",
+        f"W1130 20:41:41.248000 {agent + 1} torch/nn/parallel.py:1] a worker's own",
+    ]
+
+
 def test_what_is_said_later_is_others_answer(ear: hearing.Ear) -> None:
     worker(ear, "first\n")
     assert ear.said(math.inf) == "first"
