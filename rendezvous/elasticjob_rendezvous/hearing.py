@@ -48,7 +48,7 @@ class Ear:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._own = re.compile(rf"[IWEF]\d{{4}} [\d:.]+ {os.getpid()} torch/|\[[^]]+\] [A-Z]+ {logger.name}: ")
-        """Log lines of this very process, torch's and ours: torch tells of a worker that fails at once before it asks."""
+        """Log lines of this very process, torch's and ours: torch may tell of a failure before it asks us anything."""
 
     def open(self) -> None:
         """Who is started from now on is heard."""
