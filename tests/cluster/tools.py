@@ -115,7 +115,9 @@ def _go_version(folder: Path) -> str:
     try:
         return running.run("go", "env", "GOVERSION", cwd=folder).strip()
     except errors.ClusterError as error:
-        raise errors.ClusterError(f"the test cluster's programs are built with Go (1.21 or later): {error}") from error
+        raise errors.ClusterError(
+            f"the local cluster's programs are built with Go 1.21 or later (https://go.dev/dl): {error}"
+        ) from error
 
 
 def _build(module: str, names: list[str], folder: Path) -> None:
