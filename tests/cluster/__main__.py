@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from cluster import errors, packages, providers, tools
+from cluster import current, errors, packages, providers, tools
 from cluster.images import building
 
 
@@ -43,7 +43,10 @@ def _up(options: argparse.Namespace) -> None:
 
 
 def _down(options: argparse.Namespace) -> None:
-    providers.chosen().stop(options.name)
+    kind = providers.chosen()
+    kind.stop(options.name)
+    if kind is not current.CurrentCluster:
+        print(f"cluster {options.name} is down, and nothing of it is left")
 
 
 def _env(options: argparse.Namespace) -> None:

@@ -70,6 +70,17 @@ def test_the_command_line_tells_an_error_in_one_line(
     assert said.err == "cluster: CLUSTER=none-such is none of local, kind, current\n"
 
 
+def test_who_takes_a_cluster_down_is_told_that_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped: list[str] = []
+    monkeypatch.delenv("CLUSTER", raising=False)
+    monkeypatch.setattr(local.LocalCluster, "stop", stopped.append)
+
+    assert command_line.main(["down"]) == 0
+    assert (stopped, capsys.readouterr().out) == (["demo"], "cluster demo is down, and nothing of it is left\n")
+
+
 def test_a_kind_cluster_has_the_shared_folder_on_every_node() -> None:
     told: Any = kind.configuration(2, "/shared")
 
