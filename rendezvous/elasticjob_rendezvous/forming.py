@@ -33,6 +33,9 @@ logger = logging.getLogger("elasticjob_rendezvous")
 TICK = 0.5
 """Seconds after which a decision is made anew although nothing changed: staggers and last calls are due by then."""
 
+TICKS = 250.0
+"""So many times a second, at most, all of a job's agents together decide anew while they only wait to be told."""
+
 LOOK_SECONDS = 5e-5
 """Seconds between two looks at all Leases, for each of them: while they arrive one by one, a look costs as much."""
 
@@ -99,7 +102,7 @@ class Forming:
         if isinstance(action, agent.Wait):
             self._patience.report(view.problem)
             session.look(wanted=action.look or session.config.planned is False)
-            session.changed.wait(TICK)
+            session.changed.wait(TICK if session.looking else self._tick(view.record))
             time.sleep(LOOK_SECONDS * session.looking)
         elif isinstance(action, agent.Arrive):
             self._arrive(action)
@@ -112,6 +115,10 @@ class Forming:
         else:
             self._leave(action)
         return None
+
+    def _tick(self, record: Record | None) -> float:
+        """Seconds after which who does not look at the Leases decides anew, although nothing changed."""
+        return max(TICK, len(record.plan) / TICKS) if record else TICK
 
     def _taken(self, view: board.View) -> bool:
         """Standalone: whether another run uses this name. Its remains are no hindrance: that it is over can be seen."""

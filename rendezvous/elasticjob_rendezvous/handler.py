@@ -232,6 +232,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
             session.threads = [t for t in session.threads if t.is_alive()] + [session.signs.stop()]
         session.signs = signs.start()
         session.round = Round(place, agent_store, signs, began=time.monotonic())
+        session.urgent.set()
         address, _ = stores.split(place.record.store)
         logger.info("%s is rank %d of %d in round %d", session.label(), place.rank, place.size, place.number)
         events.tell(session, "next_rendezvous", f"joined round {place.number}, nodes: {place.size}")

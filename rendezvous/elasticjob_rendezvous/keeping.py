@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("elasticjob_rendezvous")
 
-TURN = 0.2
-"""Seconds between two looks at what has no event of its own: the training script's file, the clock."""
+TURN, IDLE_TURN = 0.2, 1.0
+"""Seconds between two looks at what has no event of its own: the training script's file, the clock. Without workers
+there is only the Lease to renew."""
 
 STEADY = 60.0
 """A round that lasted so many seconds has made progress, whether or not its training script reports any."""
@@ -74,9 +75,14 @@ class Keeper:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._session.urgent.wait(TURN)
+            self._session.urgent.wait(self._rest)
             self._session.urgent.clear()
             self._turn()
+
+    @property
+    def _rest(self) -> float:
+        """Seconds until the next turn, if nothing happens."""
+        return TURN if self._session.round is not None else IDLE_TURN
 
     def _turn(self) -> None:
         """The Lease first, and each for itself: whatever fails, the slot is renewed as long as that works."""
@@ -112,7 +118,7 @@ class Keeper:
     def _elapsed(self) -> float:
         """Seconds since the last call, a turn at most: time in which this process stood still counts for nothing."""
         before, self._ticked_at = self._ticked_at, time.monotonic()
-        return min(self._ticked_at - before, TURN)
+        return min(self._ticked_at - before, self._rest)
 
     # The Lease
 

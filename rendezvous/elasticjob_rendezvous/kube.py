@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import json
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
@@ -22,6 +23,13 @@ Selector = dict[str, str]
 
 REQUEST_TIMEOUT = 5.0
 """Seconds for one request: an API server that needs longer is treated as one that does not answer."""
+
+MORE_TIME = 4.0
+"""How many times as long a request may take at most, where those before it were not answered in time."""
+
+CREDENTIALS_SECONDS = 30.0
+"""So long credentials are used before the client is asked again: it does much for that. One that reads a token's file
+does it once a minute."""
 
 LISTED = "LISTED"
 """The first event of a watch from the beginning: a list, whose ``items`` are the objects that there are."""
@@ -133,13 +141,16 @@ class Kube:
     ) -> None:
         """A client with the pod's ServiceAccount, or a kubeconfig where one is named or there is no ServiceAccount.
 
-        A request may take *timeout* seconds; a watch lasts.
+        A request may take *timeout* seconds, or longer after one that was not answered in time; a watch lasts.
 
         Raises:
             ForbiddenError: there is neither, or it can't be read.
         """
         self._configure: Callable[[], tuple[Any, str]] = lambda: _client(kubeconfig, context)
-        self._timeout = timeout
+        self._timeout = self.allowed = timeout
+        """The second is what a request may take at present, in seconds."""
+        self._credentials: tuple[float, dict[str, str]] = (0.0, {})
+        """Headers, and until when they are used."""
         self._lock = threading.Lock()
         self._streams = True
         """Whether a watch may begin with a list, which saves a request: since Kubernetes 1.32, if not switched off."""
@@ -212,6 +223,7 @@ class Kube:
             response.drain_conn()
             with self._lock:
                 self._client, _ = self._configure()
+                self._credentials = (0.0, {})
             response = self._send(verb, kind, **request)
         try:
             _check(self._what(verb, kind), verb, kind, response)
@@ -232,21 +244,43 @@ class Kube:
         query: Selector | None = None,
         read_timeout: float = 0.0,
     ) -> Any:
-        client = self._client
-        auth = client.configuration.auth_settings().values()
-        url = client.configuration.host + kind.path(self.namespace, name) + (f"?{urlencode(query)}" if query else "")
-        return client.call_api(
-            {"create": "POST", "update": "PUT"}.get(verb, "GET"),
-            url,
-            header_params={
+        """Through the client's connections, past what it does for any kind of request: that takes longer than ours.
+
+        Where it was not answered in time the next ones may take longer, and twice what an answer took: a server that
+        has too much to do would do the same work again for each request that was given up.
+        """
+        from urllib3 import Timeout  # noqa: PLC0415 - the client's own dependency
+        from urllib3.exceptions import TimeoutError as TimedOut  # noqa: PLC0415
+
+        client, began, most = self._client, time.monotonic(), self._timeout * MORE_TIME
+        try:
+            response = client.rest_client.pool_manager.urlopen(
+                {"create": "POST", "update": "PUT"}.get(verb, "GET"),
+                client.configuration.host + kind.path(self.namespace, name) + (f"?{urlencode(query)}" if query else ""),
+                headers=self._headers(client.configuration),
+                body=None if body is None else json.dumps(body).encode(),
+                timeout=Timeout(connect=self.allowed, read=read_timeout or self.allowed),
+                preload_content=False,
+            )
+        except TimedOut:
+            self.allowed = min(self.allowed * 2, most)
+            raise
+        self.allowed = min(max(self._timeout, 2 * (time.monotonic() - began)), most)
+        return response
+
+    def _headers(self, configuration: Any) -> dict[str, str]:
+        """A request's headers."""
+        until, headers = self._credentials
+        if time.monotonic() >= until:
+            settings = configuration.auth_settings().values()
+            headers = {
                 "Accept": "application/json",
                 "Content-Type": "application/json",
                 "User-Agent": "elasticjob-rendezvous",
-                **{setting["key"]: setting["value"] for setting in auth if setting["value"]},
-            },
-            body=body,
-            _request_timeout=(self._timeout, read_timeout or self._timeout),
-        ).response
+                **{setting["key"]: setting["value"] for setting in settings if setting["value"]},
+            }
+            self._credentials = (time.monotonic() + CREDENTIALS_SECONDS, headers)
+        return headers
 
     def _what(self, verb: str, kind: Kind) -> str:
         return f"{verb} {kind.plural} in namespace {self.namespace}"

@@ -264,6 +264,26 @@ def test_connection_that_breaks_is_unreachable(fake: FakeApi, fake_job: Job) -> 
         fake_job.api.get(kube.LEASE, "x")
 
 
+def test_a_slow_server_is_given_more_time_instead_of_the_same_work_again(fake: FakeApi, fake_job: Job) -> None:
+    patient = kube.Kube(kubeconfig=fake_job.kubeconfig, timeout=0.2)
+    gate = threading.Event()
+    slow = iter([gate.wait, gate.wait])
+
+    def hold(request: Request) -> None:
+        next(slow, lambda seconds: None)(30)
+
+    fake.disturb = hold
+    allowed = [patient.allowed]
+    for _ in range(2):
+        with pytest.raises(kube.UnreachableError, match="timed out"):
+            patient.get(kube.LEASE, "x")
+        allowed.append(patient.allowed)
+    gate.set()
+    assert patient.get(kube.LEASE, "x") is None
+    assert allowed == pytest.approx([0.2, 0.4, 0.8])
+    assert patient.allowed < 0.8, "an answer says how long the next one may take"
+
+
 def test_lost_reply_to_a_write_is_found_out(fake: FakeApi, fake_job: Job) -> None:
     fake_job.plan([0])
     one = board.Board(fake_job.api, job_name=fake_job.name, job=fake_job.uid, nonce="0000000a", changed=lambda: None)

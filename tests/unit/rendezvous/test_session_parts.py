@@ -233,7 +233,7 @@ def test_unanswered_time_is_time_and_not_calls(clock: list[float]) -> None:
     for pause in (0.0, 0.0, 0.05, 3600.0):
         clock[0] += pause
         keeper._turn()
-    assert ticks == pytest.approx([0.0, 0.0, 0.05, keeping.TURN])
+    assert ticks == pytest.approx([0.0, 0.0, 0.05, keeping.IDLE_TURN])
 
 
 # Forming
