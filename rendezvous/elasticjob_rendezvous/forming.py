@@ -17,9 +17,9 @@ from torch.distributed.elastic.rendezvous import (
     RendezvousStateError,
 )
 
-from elasticjob_rendezvous import kube, meeting, patience, seating, stores
+from elasticjob_rendezvous import kube, links, meeting, patience, seating, stores
 from elasticjob_rendezvous.round import agent
-from elasticjob_rendezvous.round.record import Member
+from elasticjob_rendezvous.round.record import Member, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,12 +39,16 @@ TICKS = 250.0
 LOOK_SECONDS = 5e-5
 """Seconds between two looks at all Leases, for each of them: while they arrive one by one, a look costs as much."""
 
-READ_AGAIN = 10.0
-"""Seconds after which a waiting agent reads the record itself, for its watch may have gone quiet."""
+READ_AGAIN, LONGEST_READ = 8.0, 30.0
+"""Seconds after which a waiting agent reads the record itself, for its watch may have gone quiet; longer in large jobs,
+and that at most."""
 
 LOOK_AGAIN = 2.0
 """Seconds between two looks at a slot's Lease that another process holds."""
 
+ASK_AFTER, ASK_AGAIN = 20.0, 5.0
+"""Seconds after which an awaited slot's process is asked whether it is there, and between two who are asked. Sooner an
+operator may still fill the slot, for which a change of its leader is time enough."""
 
 FIRST_WRITE = 0.3
 """Standalone: seconds over which the first writes of nodes that start at once are spread, as torch spreads its own."""
@@ -63,7 +67,8 @@ class Forming:
         self._began = time.monotonic()
         self._arrived_at = self._began
         self._enough_since: float | None = None
-        self._read_at = self._looked_at = self._began
+        self._read_at = self._looked_at = self._asked_at = self._began
+        self._gone: frozenset[str] = frozenset()
         self._patience = patience.Patience(session)
         self._seating = seating.Seating(session)
 
@@ -98,9 +103,11 @@ class Forming:
             session.look(wanted=True)
             session.changed.wait(TICK)
             return None
-        action = agent.decide(self._situation(view.record))
+        situation = self._situation(view.record)
+        action = agent.decide(situation)
         if isinstance(action, agent.Wait):
             self._patience.report(view.problem)
+            self._ask_for_the_missing(situation)
             session.look(wanted=action.look or session.config.planned is False)
             session.changed.wait(TICK if session.looking else self._tick(view.record))
             time.sleep(LOOK_SECONDS * session.looking)
@@ -156,6 +163,7 @@ class Forming:
             why=session.why,
             fenced=session.fenced(),
             silent=session.silent(),
+            gone=self._gone,
             leases=leases,
             waited=now - self._arrived_at,
             enough=now - self._enough_since if self._enough_since else 0.0,
@@ -167,13 +175,30 @@ class Forming:
     def _keep_fresh(self) -> None:
         """Reads what the watch should have told, and the Lease of a slot that is not ours yet."""
         session, now = self._session, time.monotonic()
-        if session.board.synced and now - self._read_at > READ_AGAIN:
+        if session.board.synced and now - self._read_at > min(session.spaced(READ_AGAIN), LONGEST_READ):
             self._read_at = now + random.uniform(0, READ_AGAIN / 2)  # noqa: S311 - jitter, no secret
             session.board.refresh()
         seat = session.seat
         if seat and not seat.held and (self._seating.unknown or now - self._looked_at > LOOK_AGAIN):
             self._looked_at = now
             seat.read()
+
+    def _ask_for_the_missing(self, at: agent.Situation) -> None:
+        """Whether one of those who are waited for is gone: a slot may be held by a process that died unnoticed.
+
+        One at a time, for a machine that is gone refuses nothing, and to ask it takes as long as a probe may take.
+        """
+        now = time.monotonic()
+        if at.record is None or at.leases is None or at.record.phase is not Phase.OPEN:
+            return
+        if at.waited < ASK_AFTER or now - self._asked_at < ASK_AGAIN:
+            return
+        self._asked_at = now
+        held = [own for own in agent.missed(at, at.record, at.leases).values() if own is not None and own.store]
+        asked = random.choice(held) if held else None  # noqa: S311 - no secret
+        if asked is not None and links.asked(stores.split(asked.store)) is links.Peer.GONE:
+            self._gone |= {asked.nonce}
+            logger.info("%s does not wait for slot %d (%s): it is gone", self._session.label(), asked.slot, asked.nonce)
 
     # What is done
 

@@ -245,13 +245,19 @@ class Session:
     def renewal(self) -> float:
         """Seconds until the next renewal of the Lease.
 
-        All of a job's together stay below ten a second as long as that leaves most of the fencing bound to an API
-        server that is out of reach: three quarters of it, however large the job is.
+        A large job leaves most of the fencing bound to an API server that is out of reach, however large it is: three
+        quarters of it.
+        """
+        return min(self.spaced(self.timers.renew_interval), self.timers.fence / 4) * random.uniform(0.8, 1.0)  # noqa: S311 - jitter, no secret
+
+    def spaced(self, seconds: float) -> float:
+        """Seconds between two requests that every agent makes for itself, about *seconds* in a small job.
+
+        All of a job's agents together make fewer than ten a second. While a round is open all who are wanted are there.
         """
         record = self.board.view.record
-        size = len(record.members) if record else 0
-        wanted = 1.25 * max(self.timers.renew_interval, size / 10)
-        return min(wanted, self.timers.fence / 4) * random.uniform(0.8, 1.0)  # noqa: S311 - jitter, no secret
+        size = max(len(record.members), len(record.plan)) if record else 0
+        return 1.25 * max(seconds, size / 10)
 
     # Leaving
 

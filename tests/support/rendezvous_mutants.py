@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_operator.core import closing, recreating, reforming, releasing, resizing, rounds
-from elasticjob_rendezvous.round import agent, changing
+from elasticjob_rendezvous.round import agent, changing, lease
 from elasticjob_rendezvous.round.record import Member, Phase, Reason, Record, Result
 from support.rendezvous_shapes import IN_PLACE, ONE, REPLACED, THREE, TWO, a_job
 
@@ -113,6 +113,16 @@ def _first_again(observed: Any, spec: Any) -> Record:
     return changing.bounded(changing.started(observed.job.uid, {0, 1}), min_nodes=spec.min_nodes, sizes=())
 
 
+def _refused_are_dead(at: agent.Situation) -> agent.Action:
+    leases = {
+        slot: dataclasses.replace(seen, still=2 * seen.limit, lease=lease.SlotLease(slot))
+        if seen.lease.nonce in at.gone
+        else seen
+        for slot, seen in (at.leases or {}).items()
+    }
+    return _decide(dataclasses.replace(at, leases=None if at.leases is None else leases))
+
+
 def _stays_planned(me: agent.Process, record: Record) -> Record | None:
     return agent.opened(record, Reason.AGENT_LEFT, planned=me.planned) if record.phase is Phase.SEALED else None
 
@@ -148,6 +158,12 @@ MUTANTS = (
         "a round is sealed without who is awaited",
         a_job(TWO, 1, 2, 2, trained=False),
         (agent, "_awaited", lambda *_: set()),
+    ),
+    _mutant(
+        2,
+        "who refuses a connection is taken for dead",
+        a_job(THREE, 1, 3, 2, refuse=2, plan=1),
+        (agent, "decide", _refused_are_dead),
     ),
     _mutant(
         2, "a round is sealed below the minimum", a_job(REPLACED, 2, 2, 2, crash=1), (agent, "least", lambda *_: 1)

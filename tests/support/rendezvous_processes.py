@@ -140,6 +140,8 @@ def _waiting(turn: Turn) -> Iterator[Step]:
         yield from _checks_in(turn, action.record)
     if p.api != REACHED:
         return
+    if turn.may("refuse") and isinstance(action, agent.Wait):
+        yield from _refused(turn)
     if isinstance(action, agent.Arrive):
         yield from _arrives(turn, action.number)
     elif isinstance(action, agent.Write):
@@ -153,7 +155,15 @@ def _waiting(turn: Turn) -> Iterator[Step]:
             yield from turn.step(f"ends: {last.message}", **_freed(turn, FAILED if last.code else SUCCEEDED))
 
 
-def decide(turn: Turn) -> agent.Action:
+def _refused(turn: Turn) -> Iterator[Step]:
+    """Takes others for gone, whether they are or not, because their machines refused connections."""
+    others = frozenset(one.nonce for one in map(turn.world.leases.__getitem__, turn.at.leases) if one.nonce)
+    action = decide(turn, gone=others - {turn.me.nonce})
+    if isinstance(action, agent.Write) and turn.connected:
+        yield from turn.step(f"is refused: {action.what}", costs="refuse", record=turn.world.record_id(action.record))
+
+
+def decide(turn: Turn, *, gone: frozenset[str] = frozenset()) -> agent.Action:
     """The agent's real decision; asked once for each situation."""
     world, at, i, p = turn
     own = p.own if p.flags & HELD else turn.present
@@ -162,7 +172,7 @@ def decide(turn: Turn) -> agent.Action:
         _, _, found, procs = at.pinned
     silent, sightings, dead = _silent(turn), world.sightings(found, procs), world.dead(at.procs, own)
     view = NOTHING if at.record == NOTHING and not turn.me.planned else p.view
-    key = (i, p.view, view, own, dead, p.flags & HELD, p.left, p.api == FENCED, silent, id(sightings))
+    key = (i, p.view, view, own, dead, p.flags & HELD, p.left, p.api == FENCED, silent, gone, id(sightings))
     action = world.decided.get(key)
     if action is None:
         action = world.decided[key] = agent.decide(
@@ -177,6 +187,7 @@ def decide(turn: Turn) -> agent.Action:
                 waited=world.LONG,
                 enough=world.LONG,
                 silent=silent,
+                gone=gone,
                 seen=0 if p.view == NOTHING else world.records[p.view].number,
             )
         )

@@ -53,6 +53,9 @@ SHAPES = {
     "a false suspicion": a_job(THREE, 1, 3, 3, suspect=1),
     "two false suspicions": a_job(THREE, 1, 3, 3, suspect=2),
     "a false suspicion, a resize": a_job(THREE, 1, 3, 2, suspect=1, plan=1),
+    "a connection refused, a resize": a_job(THREE, 1, 3, 2, refuse=1, plan=1),
+    "a connection refused, failing workers": a_job(THREE, 1, 3, 3, refuse=1, fail=1),
+    "a connection refused, a crash": a_job(REPLACED, 1, 2, 2, trained=False, refuse=1, crash=1),
     "a SIGTERM": a_job(REPLACED, 1, 2, 2, leave=1),
     "a SIGTERM, an end": a_job(REPLACED, 1, 2, 2, leave=1, finish=1),
     "broken links": a_job(THREE, 1, 3, 3, link=1, rounds=4),
@@ -71,6 +74,7 @@ SHAPES = {
     "standalone: the API away for all, pods replaced": a_job(REPLACED, 1, 2, 0, cut=2, zombie=2),
     "standalone: a SIGTERM": a_job(IN_PLACE, 1, 2, 0, leave=1),
     "standalone: a false suspicion": a_job(THREE, 1, 3, 0, suspect=1),
+    "standalone: a connection refused, failing workers": a_job(THREE, 1, 3, 0, refuse=1, fail=1),
     "standalone: the record deleted, a crash": a_job(IN_PLACE, 1, 2, 0, delete=1, crash=1),
 }
 """All of them."""
@@ -85,6 +89,7 @@ KEPT = (
     "two resizes with checkpoints",
     "suspended",
     "a false suspicion",
+    "a connection refused, a resize",
     "a SIGTERM",
     "broken links",
     "the record deleted, an end",

@@ -130,7 +130,7 @@ def _seal(at: Situation, record: Record) -> Action:
     if at.leases is None:
         return Wait(look=at.waited >= _turn(at, record))
     here = arrived(at.me, record, at.leases)
-    missing = _awaited(at.me, record, at.leases) - here.keys()
+    missing = missed(at, record, at.leases).keys()
     size = record.fitting(len(here)) if at.me.planned else min(len(here), at.me.high)
     if not missing and size >= least(at.me, record) and witnessed(record, at.leases) and _called(at, here):
         members = [Member(slot, here[slot].nonce) for slot in sorted(here)[:size]]
@@ -207,12 +207,23 @@ def arrived(me: Process, record: Record, leases: Mapping[int, Sighting]) -> dict
     }
 
 
-def _awaited(me: Process, record: Record, leases: Mapping[int, Sighting]) -> set[int]:
-    """Slots without which the round is not sealed. A suspect is a process: its successor in the slot is awaited."""
-    if me.planned:
-        wanted = record.plan - record.absent
-        return {s for s in wanted if s not in leases or leases[s].lease.nonce not in record.suspects}
-    members = {m.slot: m.nonce for m in record.members if m.nonce not in record.suspects}
+def missed(at: Situation, record: Record, leases: Mapping[int, Sighting]) -> dict[int, SlotLease | None]:
+    """Slots that the seal of the open *record* waits for, with their Leases where there are any."""
+    here = arrived(at.me, record, leases)
+    slots = _awaited(at, record, leases) - here.keys()
+    return {slot: leases[slot].lease if slot in leases else None for slot in slots}
+
+
+def _awaited(at: Situation, record: Record, leases: Mapping[int, Sighting]) -> set[int]:
+    """Slots without which the round is not sealed.
+
+    A suspect is a process: its successor in the slot is awaited. So is the successor of one that was found gone. Such
+    a finding may be wrong: it only ends the waiting, and is no witness.
+    """
+    out = record.suspects | at.gone
+    if at.me.planned:
+        return {s for s in record.plan - record.absent if s not in leases or leases[s].lease.nonce not in out}
+    members = {m.slot: m.nonce for m in record.members if m.nonce not in out}
     return {s for s, nonce in members.items() if s in leases and leases[s].lease.nonce == nonce and not leases[s].dead}
 
 
@@ -242,7 +253,7 @@ def _without_suspects(at: Situation, record: Record) -> int:
     """How many the round could have if no suspect came back in."""
     leases = at.leases or {}
     here = arrived(at.me, record, leases).keys()
-    return len(here | _awaited(at.me, record, leases)) if at.me.planned else len(here)
+    return len(here | _awaited(at, record, leases)) if at.me.planned else len(here)
 
 
 # Standalone

@@ -70,6 +70,8 @@ class Situation:
     """Standalone: since enough have arrived for it."""
     silent: frozenset[Member] = frozenset()
     """Members of the last sealed round that I was in whom I do not hear any more."""
+    gone: frozenset[str] = frozenset()
+    """Processes that hold a slot and refused a connection at the store that their Lease names, by nonce."""
     seen: int = 0
     """The highest number that I have seen myself."""
     stagger: float = 1.0

@@ -34,6 +34,7 @@ LOADED = (
     "bench.rendezvous.joining",
     "bench.rendezvous.agent",
     "torch.distributed.elastic.rendezvous.etcd_rendezvous_backend",
+    "bench.rendezvous.loaded",
 )
 """What nodes need: loaded once, for no backend is to be measured by its imports."""
 

@@ -182,6 +182,24 @@ def test_a_suspect_is_neither_awaited_nor_a_member_but_its_successor_is() -> Non
     assert agent.decide(at(record, held(0, 2), held(1, 2), held(2, 1, nonce=NONCES[6]))) == Wait(look=True)
 
 
+def test_a_process_that_was_found_gone_is_not_awaited_but_let_in_and_its_successor_awaited() -> None:
+    gone = frozenset({NONCES[2]})
+    without = agent.decide(at(ROUND_2, held(0, 2), held(1, 2), held(2, 1), gone=gone))
+    with_it = agent.decide(at(ROUND_2, held(0, 2), held(1, 2), held(2, 2), gone=gone))
+    assert isinstance(without, Write)
+    assert isinstance(with_it, Write)
+    assert (len(without.record.members), len(with_it.record.members)) == (2, 3)
+    after = at(ROUND_2, held(0, 2), held(1, 2), held(2, 1, nonce=NONCES[6]), gone=gone)
+    assert agent.decide(after) == Wait(look=True)
+
+
+def test_who_was_found_gone_is_no_witness() -> None:
+    wider = changing.opened(ROUND_1, Reason.RESIZED, plan=range(4))
+    newcomer = dataclasses.replace(ME, slot=3, nonce=NONCES[3], pod="pod-3")
+    others = [held(slot, 1) for slot in range(3)]
+    assert agent.decide(at(wider, held(3, 2), *others, me=newcomer, gone=frozenset(NONCES[:3]))) == Wait(look=True)
+
+
 def test_suspects_are_forgiven_rather_than_falling_below_min() -> None:
     record = changing.amended(ROUND_2, suspects={NONCES[2]})
     needed = dataclasses.replace(ME, low=3)

@@ -20,6 +20,7 @@ from elasticjob_rendezvous import (
     handler,
     keeping,
     kube,
+    links,
     meeting,
     mirror,
     patience,
@@ -27,7 +28,7 @@ from elasticjob_rendezvous import (
     settings,
     traindir,
 )
-from elasticjob_rendezvous.round import changing, lease
+from elasticjob_rendezvous.round import agent, changing, lease
 from elasticjob_rendezvous.round.record import Member, Record
 
 if TYPE_CHECKING:
@@ -276,6 +277,29 @@ def test_standalone_a_refusal_ends_after_a_while(
     with pytest.raises(RendezvousConnectionError, match="forbidden"):
         former.run()
     assert clock[0] - 1000 > patience.REFUSED
+
+
+def test_a_slot_that_stays_away_is_asked_for_once_in_a_while(
+    make: Callable[..., session.Session], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def refused(address: tuple[str, int]) -> links.Peer:
+        asked.append(address)
+        return links.Peer.GONE
+
+    monkeypatch.setattr(links, "asked", refused)
+    mine = make()
+    mine.sit(0)
+    record = changing.started("job", range(3))
+    free, held = lease.SlotLease(2), lease.SlotLease(1, "pod", "0000000b", store="10.0.0.1:1")
+    leases = {one.slot: agent.Sighting(one, 0.0, 160.0) for one in (held, free)}
+    former = forming.Forming(mine)
+    for waited in (0.0, 10.0, 19.0, 21.0, 22.0, 23.0):
+        clock[0] = 1000.0 + waited
+        former._ask_for_the_missing(agent.Situation(mine.me, record, None, leases=leases, waited=waited))
+    assert asked == [("10.0.0.1", 1)], "an operator fills a slot sooner"
+    assert former._situation(record).gone == {"0000000b"}
 
 
 def test_members_accuse_one_after_the_other(
