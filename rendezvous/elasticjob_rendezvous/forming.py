@@ -243,6 +243,7 @@ class Forming:
         if self.server is None:
             raise AssertionError("a member without a store of its own")
         place = meeting.Place(record, rank, stores.joined(session.address, self.server.port))
+        session.roots.add(stores.split(record.store)[1])
         attempt = meeting.Attempt(place, None if rank else self.server)
         attempt.start()
         try:

@@ -68,6 +68,8 @@ class Session:
         """The pulse of the last round: listened to until the next one has begun."""
         self.threads: list[threading.Thread] = []
         """Those that were told to stop but may still be using a store."""
+        self.roots: set[int] = set()
+        """Ports of the stores that they may be using."""
         self.left, self.why = 0, Reason.WORKERS_FAILED
         self.failure: lease.Failure | None = None
         """My workers' last failure, told with the next arrival."""
@@ -276,7 +278,7 @@ class Session:
         self.leave()
         if self.signs is not None:
             self.threads.append(self.signs.stop())
-        stores.join_threads(self.threads)
+        stores.join_threads(self.threads, self.roots)
         self.threads.clear()
 
     def _settled(self) -> bool:

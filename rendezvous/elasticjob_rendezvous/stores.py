@@ -6,6 +6,7 @@ a torch, 2.6 at least, workers can't use the agent's store (it ignores ``USE_LIB
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import socket
@@ -16,7 +17,7 @@ from elasticjob_rendezvous.round import record
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from torch._C._distributed_c10d import PrefixStore
     from torch._C._distributed_c10d import TCPStore as TCPStore  # noqa: PLC0414 - exported
@@ -38,20 +39,40 @@ _TERMINAL = "torchelastic/agent/terminal_state"
 JOIN_SECONDS = 2.0
 """Seconds for all threads together to come back: several times their longest pause."""
 
+_OPEN_FILES = "/proc/self/fd"
+
 BARRIER_COMPLETE = f"{_TERMINAL}/last_member"
 """Set by the last agent that enters the exit barrier."""
 
 
-def join_threads(threads: list[threading.Thread]) -> None:
-    """Waits for threads that use a store and were told to stop.
+def join_threads(threads: Collection[threading.Thread], ports: Collection[int] = ()) -> None:
+    """Waits for threads that use stores at *ports* and were told to stop; in the end those connections end with them.
 
     A daemon thread that comes back from C++ while the interpreter is shutting down aborts the process: it would end
-    with SIGABRT after a success. One that hangs in a stopped server's operation does no harm, and is not waited for.
+    with SIGABRT after a success.
     """
+    if not _joined(threads):
+        cut_off(ports)
+        _joined(threads)
+
+
+def _joined(threads: Collection[threading.Thread]) -> bool:
     until = time.monotonic() + JOIN_SECONDS
     for thread in threads:
         if thread.is_alive():
             thread.join(max(0.0, until - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)
+
+
+def cut_off(ports: Collection[int]) -> None:
+    """Ends this process's connections to *ports*, and so every operation that waits there for its server's answer.
+
+    Torch knows no way to do it: an operation on a stopped server lasts as long as the server's machine.
+    """
+    for name in os.listdir(_OPEN_FILES) if os.path.isdir(_OPEN_FILES) else ():  # noqa: PTH112, PTH208 - plain text
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as found:
+            if found.family in (socket.AF_INET, socket.AF_INET6) and found.getpeername()[1] in ports:
+                found.shutdown(socket.SHUT_RDWR)
 
 
 def agent_prefix(number: int) -> str:

@@ -155,7 +155,9 @@ time.sleep(60)
 """
 
 
-def test_rank_0_that_hangs_is_silent_although_its_store_never_answers(pulses: list[pulse.Pulse]) -> None:
+def test_rank_0_that_hangs_is_silent_although_its_store_never_answers_and_holds_up_nobodys_end(
+    pulses: list[pulse.Pulse], monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = made(2)
     env = {**os.environ, "PYTHONPATH": str(ROOT / "rendezvous")}
     with subprocess.Popen([sys.executable, "-c", SERVER], env=env, stdout=subprocess.PIPE, text=True) as process:
@@ -178,6 +180,13 @@ def test_rank_0_that_hangs_is_silent_although_its_store_never_answers(pulses: li
             return member.silent == {0}
 
         until(silent, "rank 0 is silent", 10)
+        monkeypatch.setattr(stores, "JOIN_SECONDS", 0.5)
+        waiting = member.stop()
+        stores.join_threads([waiting])
+        assert waiting.is_alive(), "an operation on a stopped server never returns"
+        monkeypatch.undo()
+        stores.join_threads([waiting], {port})
+        assert not waiting.is_alive()
         process.kill()
 
 
