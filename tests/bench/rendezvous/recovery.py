@@ -63,7 +63,6 @@ class Group:
         # What the tests' environment forbids the interpreters that start here: to keep what they have compiled.
         env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         env |= {**self._job.join.environment(node), "BENCH_NODE": str(node), "OMP_NUM_THREADS": "1"}
-        env["PYTHONPYCACHEPREFIX"] = str(self._folder.parent / "pycache")
         self._started += 1
         log = self._folder / f"{self._started}-node-{node}.log"
         arguments = [f"--{key}={value}" for key, value in flags.items()]
