@@ -50,7 +50,7 @@ lint: venv ## formatting, rules, types, layers
 	@$(BIN)/lint-imports
 
 test-unit: venv ## no network, no cluster
-	@$(PYTEST) tests/unit
+	@$(PYTEST) -n 2 tests/unit
 
 test-integration: tools ## a real control plane: etcd, API server, scheduler, controllers
 	@$(PYTEST) $(BESIDE) tests/integration

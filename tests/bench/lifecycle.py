@@ -105,9 +105,7 @@ def workers_killed(scene: Scene, figures: Figures) -> None:
 def pod_lost(scene: Scene, figures: Figures) -> None:
     """Rungs 3 and 4: the others go on without the pod, and its replacement joins."""
     before = whole(scene, 3)
-    victim = scene.pod_of(before.members[1])
-    scene.run("delete", "pod", victim, "--grace-period=0", "--force", "--wait=false")
-    gone = scene.wait("the deletion", lambda: scene.view.deleted.get(victim))
+    gone = story.lose_pod(scene, scene.pod_of(before.members[1]))
     after, step = trained(scene, "the others", lambda one: one.number > before.number)
     figures.add("pod_deleted_to_open", max(0.0, after.opened - gone))
     figures.add("rung_shrink", step - gone)
@@ -120,8 +118,7 @@ def node_dies(cluster: LocalCluster, scene: Scene, figures: Figures) -> None:
     before = whole(scene, 3)
     pods = json.loads(scene.kubectl("-n", scene.operator_namespace, "get", "pods", story.OPERATOR, "-o", "json"))
     taken = {pod["spec"]["nodeName"] for pod in pods["items"]}
-    places = {m: scene.view.objects["pods"][scene.pod_of(m)]["spec"]["nodeName"] for m in before.members[1:]}
-    node = next(place for place in places.values() if place not in taken)
+    node = next(place for place in map(scene.cluster_node_of, before.members[1:]) if place not in taken)
     cluster.kill_node(node)
     off = time.monotonic()
     _, step = trained(scene, "the others", lambda one: one.number > before.number)
@@ -135,9 +132,7 @@ def only_pod_lost(scene: Scene, figures: Figures) -> None:
     """Rung 5: nobody is left to go on, so the job waits for the replacement."""
     scene.run("scale", f"elasticjob/{story.JOB}", "--replicas=1")
     before = whole(scene, 1)
-    victim = scene.pod_of(before.members[0])
-    scene.run("delete", "pod", victim, "--grace-period=0", "--force", "--wait=false")
-    gone = scene.wait("the deletion", lambda: scene.view.deleted.get(victim))
+    gone = story.lose_pod(scene, scene.pod_of(before.members[0]))
     _, step = trained(scene, "the replacement", lambda one: one.number > before.number)
     figures.add("rung_wait", step - gone)
 

@@ -28,7 +28,7 @@ JOB = "digits"
 OPERATOR = "--selector=app.kubernetes.io/name=elasticjob-operator"
 """Finds the operator's Deployment and its pods."""
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds for anything to come about: many times what it takes, because the machine may be a busy one."""
 
 
@@ -92,6 +92,15 @@ class Scene:
         lease = slot_lease(self.view.objects["leases"][f"{self.view.job}-{member.slot}"])
         return next(name for name, uid in self.pods.items() if uid == lease.pod)
 
+    def cluster_node_of(self, member: Member) -> str:
+        """The cluster node on which *member* runs."""
+        return str(self.view.objects["pods"][self.pod_of(member)]["spec"]["nodeName"])
+
+    def await_operator(self) -> None:
+        """Wait until the operator's pod is ready."""
+        where = ("--namespace", self.operator_namespace)
+        self.kubectl(*where, "rollout", "status", "deployment", OPERATOR, f"--timeout={PATIENCE:g}s")
+
 
 def start_with_two(scene: Scene) -> Round:
     """Apply the example; its first round, which trains."""
@@ -116,13 +125,19 @@ def grow_to_three(scene: Scene) -> None:
     scene.tell(f"the first two trained on until the third waited; all resumed from the checkpoint of step {kept}")
 
 
+def lose_pod(scene: Scene, pod: str) -> float:
+    """Delete *pod* without notice; the moment when it was gone."""
+    scene.run("delete", "pod", pod, "--grace-period=0", "--force", "--wait=false")
+    return scene.wait("the deletion", lambda: scene.view.deleted.get(pod))
+
+
 def lose_rank_zero(scene: Scene) -> None:
     before = scene.current
     lost = before.members[0]
     victim = scene.pod_of(lost)
-    scene.run("delete", "pod", victim, "--grace-period=0", "--force", "--wait=false")
-    deleted = scene.wait("the deletion", lambda: scene.view.deleted.get(victim))
+    deleted = lose_pod(scene, victim)
     after = scene.wait_round("the others to train again", lambda one: one.number > before.number)
+    scene.told["rank 0's deletion to the round without it"] = (after.sealed or deleted) - deleted
     scene.told["rank 0's deletion to the first step without it"] = (after.trained or deleted) - deleted
     checks.reformed(before, after, lost=lost.nonce)
     whole = scene.wait_round("a round of three again", lambda one: one.number > after.number)
@@ -138,7 +153,7 @@ def lose_operator(scene: Scene) -> None:
     namespace = ("--namespace", scene.operator_namespace)
     scene.tell(f"$ kubectl {' '.join(namespace)} delete pod {OPERATOR}")
     scene.kubectl(*namespace, "delete", "pod", OPERATOR, "--wait=false")
-    scene.kubectl(*namespace, "rollout", "status", "deployment", OPERATOR, f"--timeout={PATIENCE:g}s")
+    scene.await_operator()
     scene.tell("the operator's new pod is ready")
     step = before.last_step
     scene.wait("the training to go on", lambda: before.last_step > step)

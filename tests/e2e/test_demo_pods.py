@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 IMAGE = "docker.io/elasticjob/digits:dev"
 
 
-def apply(scene: Scene, container: dict[str, Any], **fields: Any) -> None:
+def apply(scene: Scene, container: dict[str, Any]) -> None:
     """A job of one node whose container is this one."""
     template = {"spec": {"containers": [{"name": "trainer", **container}]}}
     job = {
         "apiVersion": "elasticjob.dev/v1alpha1",
         "kind": "ElasticJob",
         "metadata": {"name": story.JOB},
-        "spec": {"maxNodes": 1, "template": template, **fields},
+        "spec": {"maxNodes": 1, "template": template},
     }
     scene.kubectl("-n", scene.view.namespace, "apply", "-f", "-", input=yaml.safe_dump(job))
 
@@ -35,7 +35,7 @@ def status(scene: Scene) -> dict[str, Any]:
 def test_a_drain_waits_for_a_checkpoint_and_takes_the_pod_then(scene: Scene) -> None:
     before = story.start_with_two(scene)
     moved = before.members[1]
-    node = scene.view.objects["pods"][scene.pod_of(moved)]["spec"]["nodeName"]
+    node = scene.cluster_node_of(moved)
     here = f"--pod-selector=elasticjob.dev/job-name={story.JOB}"
 
     try:
@@ -43,8 +43,7 @@ def test_a_drain_waits_for_a_checkpoint_and_takes_the_pod_then(scene: Scene) -> 
         lease = scene.view.objects["leases"][f"{story.JOB}-{before.members[0].slot}"]
         assert lease["metadata"]["annotations"]["elasticjob.dev/checkpointed"].startswith("leaving.")
         after = scene.wait_round("two nodes again", lambda one: one.number > before.number and one.size > 1)
-        places = {scene.view.objects["pods"][scene.pod_of(one)]["spec"]["nodeName"] for one in after.members}
-        assert node not in places
+        assert node not in map(scene.cluster_node_of, after.members)
     finally:
         scene.run("uncordon", node)
     checks.equal("disruptions", expected=1, seen=status(scene)["disruptions"])

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from demo.story import Scene
 
 WITHOUT_A_TIMER = 25.0
-"""Seconds from the loss of rank 0 to the next training step. Processes that import torch on two busy processors take
-most of them; a last call (30 s) or the time after which a Lease or a cluster node counts as lost would not fit in."""
+"""Seconds from the loss of rank 0 to the next round, usually one: torch's last call (30 s), or the time after which a
+Lease or a cluster node counts as lost, would not fit in. How long its workers then import torch is the machine's."""
 
 
 def test_the_story_of_the_demo(scene: Scene) -> None:
@@ -22,7 +22,7 @@ def test_the_story_of_the_demo(scene: Scene) -> None:
 
     print(scene.told)
     assert [round_.number for round_ in scene.view.history.rounds] == [1, 2, 3, 4, 5]
-    assert scene.told["rank 0's deletion to the first step without it"] < WITHOUT_A_TIMER
+    assert scene.told["rank 0's deletion to the round without it"] < WITHOUT_A_TIMER
     assert set(scene.view.exit_codes.values()) == {0}
     record = scene.view.history.record
     assert record is not None

@@ -68,7 +68,7 @@ def without_operator(scene: Scene) -> Iterator[None]:
         yield
     finally:
         scene.kubectl(*where, "scale", "deployment", story.OPERATOR, "--replicas=1")
-        scene.kubectl(*where, "rollout", "status", "deployment", story.OPERATOR, f"--timeout={story.PATIENCE:g}s")
+        scene.await_operator()
 
 
 def leftovers(scene: Scene) -> list[str]:

@@ -26,6 +26,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 CHART = ROOT / "charts/elasticjob"
 SYSTEM = "elasticjob-system"
 
+PATIENCE = 120.0
+"""Seconds for anything that should come to pass, on a machine however busy. Who waits in vain waits once."""
+
 NODE = "simulated"
 """Where the simulated pods are. It has to be there, or Kubernetes' own collector of garbage deletes them."""
 
@@ -122,10 +125,10 @@ class Operator:
         """End it as Kubernetes does; its exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(timeout=20)
+        return self._process.wait(timeout=PATIENCE)
 
 
-async def until(what: Callable[[], Awaitable[Any]], *, seconds: float = 30.0) -> Any:
+async def until(what: Callable[[], Awaitable[Any]], *, seconds: float = PATIENCE) -> Any:
     """Wait until *what* comes true; what it then is."""
     end = time.monotonic() + seconds
     while True:
@@ -138,10 +141,11 @@ async def until(what: Callable[[], Awaitable[Any]], *, seconds: float = 30.0) ->
 
 @contextlib.asynccontextmanager
 async def namespace(admin: clients.Client, name: str) -> AsyncIterator[str]:
-    """A namespace of one test's own. Its pods go at once: no kubelet would tell that they have ended, and they would
-    keep the namespace with its jobs from going, and the next test's operator busy.
+    """A namespace of one test's own. Its jobs and pods go at once: the next test's operator would look after the jobs
+    for as long as the namespace's end takes, and no kubelet would tell that the pods have ended.
     """
     await admin.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
     yield name
+    for kind in ("ElasticJob", "Pod"):
+        await admin.request("DELETE", clients.path(kind, name), body={"gracePeriodSeconds": 0})
     await admin.request("DELETE", f"/api/v1/namespaces/{name}")
-    await admin.request("DELETE", clients.path("Pod", name), body={"gracePeriodSeconds": 0})

@@ -6,7 +6,7 @@ from typing import Any
 from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors
 from support import operator_builders as build
-from support.operator_cluster import until
+from support.operator_cluster import PATIENCE, until
 from support.operator_simulation import Simulation
 
 
@@ -50,7 +50,7 @@ class Job:
         found = await self._admin.get("ElasticJob", self.namespace, self.simulation.job)
         return dict((found or {}).get("status") or {})
 
-    async def trains(self, nodes: int, *, seconds: float = 30) -> dict[str, Any]:
+    async def trains(self, nodes: int, *, seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait until it trains on so many nodes; its status then."""
 
         async def settled() -> dict[str, Any] | None:
@@ -60,7 +60,7 @@ class Job:
 
         return dict(await until(settled, seconds=seconds))
 
-    async def comes_to(self, field: str, value: object, *, seconds: float = 30) -> None:
+    async def comes_to(self, field: str, value: object, *, seconds: float = PATIENCE) -> None:
         """Wait until a field of its status has this value."""
 
         async def there() -> bool:
@@ -68,7 +68,7 @@ class Job:
 
         await until(there, seconds=seconds)
 
-    async def reaches(self, state: str, *, seconds: float = 30) -> dict[str, Any]:
+    async def reaches(self, state: str, *, seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait for a state; the status then."""
 
         async def reached() -> dict[str, Any] | None:

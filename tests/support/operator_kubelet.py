@@ -7,12 +7,11 @@ and a Service's name stands for a free port of it.
 import asyncio
 import pathlib
 import re
-import socket
 from collections.abc import Callable
 from typing import Any
 
 from elasticjob_operator.kube import client as clients
-from support import plain_torchrun
+from support import plain_torchrun, ports
 from support.operator_simulation import Simulation
 
 _SERVICE = re.compile(r"[a-z0-9.-]+\.svc:\d+")
@@ -37,7 +36,7 @@ class Kubelet(Simulation):
         self.folder.mkdir()
         self.running: dict[str, plain_torchrun.Torchrun] = {}
         """By their pods' UIDs: names come again."""
-        self._address = f"127.0.0.1:{_free_port()}"
+        self._address = f"127.0.0.1:{ports.free()}"
 
     @property
     def finish(self) -> pathlib.Path:
@@ -91,8 +90,3 @@ class Kubelet(Simulation):
         if "valueFrom" in variable:
             return "127.0.0.1" if variable["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP" else self.job
         return _SERVICE.sub(self._address, variable["value"])
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])

@@ -51,9 +51,9 @@ class Simulation:
         self.step = 0
 
     async def run(self) -> None:
-        """Act until cancelled; what another writer was quicker at is tried again."""
+        """Act until cancelled; what another writer was quicker at, or the server too slow for, is tried again."""
         while True:
-            with contextlib.suppress(errors.ConflictError, errors.NotFoundError):
+            with contextlib.suppress(errors.ConflictError, errors.NotFoundError, errors.UnavailableError):
                 await self._act()
             await asyncio.sleep(PACE)
 
@@ -66,9 +66,9 @@ class Simulation:
         found = await self._client.get("ConfigMap", self.namespace, names.config_map(self.job))
         return record.parse(found["data"][record.KEY]) if found else None
 
-    async def remove(self, name: str, *, grace: int = 0) -> None:
-        """Delete a pod; with no grace it is gone at once."""
-        body = {"gracePeriodSeconds": grace}
+    async def remove(self, name: str) -> None:
+        """Delete a pod with no grace: it is gone at once."""
+        body = {"gracePeriodSeconds": 0}
         await self._client.request("DELETE", clients.path("Pod", self.namespace, name), body=body)
 
     async def end(self, name: str, code: int, message: str = "") -> None:

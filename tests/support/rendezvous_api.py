@@ -145,7 +145,6 @@ class FakeApi:
             yield {"type": "BOOKMARK", "object": {"metadata": end}}
         else:
             position = int(query["resourceVersion"])
-        first = True
         while time.monotonic() < until:
             with self._news:
                 if self.frozen(request):
@@ -155,8 +154,6 @@ class FakeApi:
                 new = [] if lost else [h for h in self._history if h[0] > position]
                 if not new and not lost:
                     self._news.wait(0.2)
-                    if first:
-                        first = False
                     continue
             if lost:
                 yield {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
@@ -340,7 +337,7 @@ def serving(api: FakeApi) -> Iterator[str]:
         thread.join()
 
 
-def kubeconfig(path: pathlib.Path, url: str, *, client: str = "test", namespace: str = "default") -> str:
+def kubeconfig(path: pathlib.Path, url: str, *, client: str = "test") -> str:
     """Writes a kubeconfig for *url*; the server tells requests apart by *client*."""
     path.write_text(
         json.dumps(
@@ -349,7 +346,7 @@ def kubeconfig(path: pathlib.Path, url: str, *, client: str = "test", namespace:
                 "kind": "Config",
                 "clusters": [{"name": "fake", "cluster": {"server": url}}],
                 "users": [{"name": "fake", "user": {"token": client}}],
-                "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake", "namespace": namespace}}],
+                "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake", "namespace": "default"}}],
                 "current-context": "fake",
             }
         )

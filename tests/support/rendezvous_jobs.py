@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 ROOT = pathlib.Path(__file__).parents[2]
 WORKER = pathlib.Path(__file__).with_name("rendezvous_worker.py")
 LIGHT_WORKER = pathlib.Path(__file__).with_name("rendezvous_light_worker.py")
-PATIENCE = 60.0
-"""Seconds for anything that should come to pass: torch alone takes ten to start on a busy machine."""
+PATIENCE = 120.0
+"""Seconds for anything that should come to pass, on a machine however busy. Less than a Lease lasts (160 s): what only
+its end would bring about does not come to pass."""
 
 
 def until(true: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from support.rendezvous_jobs import Job
 
-QUICK = {"last_call_timeout": "1", "beat_interval": "0.2", "silence": "1", "check_in": "2", "renew_interval": "1"}
+TIMERS = {"last_call_timeout": "1", "beat_interval": "0.2", "silence": "60", "check_in": "60", "renew_interval": "1"}
+"""Nobody is taken for dead because the machine is busy: who was killed is found out by its closed connections."""
 
 
 class Raised(Exception):  # noqa: N818 - what a node's method raised, by its class's name
@@ -81,9 +82,8 @@ class Node:
     def text(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def kill(self, number: int = signal.SIGKILL) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.process.pid, number)
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        self.process.send_signal(number)
         if number == signal.SIGKILL:
             self.process.wait(PATIENCE)
 
@@ -122,7 +122,7 @@ class Nodes:
             "max_nodes": high,
             "local_addr": address,
             "kubeconfig": kubeconfig or self.job.kubeconfig,
-            **QUICK,
+            **TIMERS,
             **conf,
         }
         log = self._folder / f"node-{len(self._all)}.log"

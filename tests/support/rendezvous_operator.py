@@ -40,8 +40,6 @@ SUSPENDED = 0
 WHO = NOTHING
 """The operator among those who may have an old look."""
 
-PodKey = tuple[tuple[str, bool, bool], ...]
-
 
 class Operator:
     """The operator of one world, and the kubelet that starts what it makes."""

@@ -18,8 +18,9 @@ NAMED = 2
 
 def explain(jobs: list[drafts.Draft], placed: placing.Placed) -> list[decision.Grant]:
     """One grant for each job."""
-    freed = {d.job.name: (d.job.granted - d.nodes) * d.job.accelerators for d in jobs if d.nodes < d.job.granted}
-    taken = {d.job.name: (d.nodes - d.job.granted) * d.job.accelerators for d in jobs if d.nodes > d.job.granted}
+    more = {d.job.name: (d.nodes - d.job.granted) * d.job.accelerators for d in jobs}
+    freed = {name: -count for name, count in more.items() if count < 0}
+    taken = {name: count for name, count in more.items() if count > 0}
     parties = _names(freed), _names(taken)
     return [_grant(draft, placed.pods.get(draft.job.name, {}), *parties) for draft in jobs]
 

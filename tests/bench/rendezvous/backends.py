@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -23,7 +22,7 @@ from elasticjob_operator.api import names
 from elasticjob_operator.core import children
 from elasticjob_rendezvous import kube
 from elasticjob_rendezvous.round import changing
-from support import operator_builders
+from support import operator_builders, ports
 
 if TYPE_CHECKING:
     import pathlib
@@ -138,7 +137,7 @@ class C10d:
     name: str = "c10d"
 
     def prepare(self, nodes: int, *, low: int, high: int) -> Job:
-        return Job(joining.C10d(_free_port(), uuid.uuid4().hex, low, high))
+        return Job(joining.C10d(ports.free(), uuid.uuid4().hex, low, high))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,9 +161,9 @@ def etcd_v2() -> Iterator[EtcdV2]:
     import etcd  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415, F401 - torch's client
 
     program = shutil.which("etcd") or str(_unpacked() / "usr/bin/etcd")
-    port = _free_port()
+    port = ports.free()
     with tempfile.TemporaryDirectory(dir=quiet.MEMORY) as data:  # as the API server's etcd: nothing waits for a disk
-        client, peer = f"http://{ADDRESS}:{port}", f"http://{ADDRESS}:{_free_port()}"
+        client, peer = f"http://{ADDRESS}:{port}", f"http://{ADDRESS}:{ports.free()}"
         flags = {"data-dir": data, "listen-client-urls": client, "advertise-client-urls": client}
         flags |= {"listen-peer-urls": peer, "initial-advertise-peer-urls": peer, "initial-cluster": f"default={peer}"}
         server = subprocess.Popen(
@@ -204,8 +203,3 @@ def _await(url: str, patience: float = 20.0) -> None:
             time.sleep(0.1)
         else:
             return
-
-
-def _free_port() -> int:
-    with socket.create_server((ADDRESS, 0)) as free:
-        return int(free.getsockname()[1])

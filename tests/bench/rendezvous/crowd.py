@@ -11,7 +11,6 @@ import dataclasses
 import logging
 import multiprocessing
 import os
-import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -124,8 +123,7 @@ class Crowd:
     def close(self) -> None:
         """All nodes are gone at once."""
         for fork, _, _ in self._children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(fork.pid, signal.SIGKILL)
+            fork.kill()
         for fork, pipe, _ in self._children:
             fork.wait()
             pipe.close()

@@ -30,9 +30,9 @@ async def test_an_autoscaler_grows_and_shrinks_a_job_through_its_scale(
     async with metrics.serving(admin, this_machine, tmp_path):
         where = f"/apis/autoscaling/v2/namespaces/{job.namespace}/horizontalpodautoscalers"
         await admin.request("POST", where, body=autoscaler("digits", least=1, most=4, per_node=10))
-        grown = await job.trains(3, seconds=60)
+        grown = await job.trains(3)
         metrics.value = 5
-        shrunk = await job.trains(1, seconds=60)
+        shrunk = await job.trains(1)
 
     assert (grown["resizes"], shrunk["resizes"]) == (1, 2)
     assert (shrunk["failures"], shrunk["disruptions"]) == (0, 0)

@@ -14,9 +14,6 @@ from support.operator_cluster import Operator, until
 from support.operator_job import Job
 from support.operator_simulation import Simulation
 
-PATIENCE = 60
-"""Seconds; several processes start, on a machine that may be busy."""
-
 
 @contextlib.asynccontextmanager
 async def jobs_of(admin: clients.Client, namespace: str, *names: str) -> AsyncIterator[list[Job]]:
@@ -51,7 +48,7 @@ async def allocated(job: Job, count: int) -> dict[str, Any]:
         given = (await job.status()).get("allocation")
         return given if given and given["nodes"] == count else None
 
-    return dict(await until(there, seconds=PATIENCE))
+    return dict(await until(there))
 
 
 async def test_jobs_share_what_there_is_and_take_what_comes_free(
@@ -61,10 +58,10 @@ async def test_jobs_share_what_there_is_and_take_what_comes_free(
     template = nodes.template(nodeSelector={"test": place})
     async with jobs_of(admin, namespace, "a", "b") as (a, b):
         await a.apply(maxNodes=4, template=template)
-        assert (await a.trains(4, seconds=PATIENCE))["allocation"]["message"] == "starts with 4 of at most 4 nodes"
+        assert (await a.trains(4))["allocation"]["message"] == "starts with 4 of at most 4 nodes"
 
         await b.apply(minNodes=2, maxNodes=2, template=template)
-        shrunk, started = await a.trains(2, seconds=PATIENCE), await b.trains(2, seconds=PATIENCE)
+        shrunk, started = await a.trains(2), await b.trains(2)
 
         assert shrunk["allocation"]["reason"] == "Shrunk"
         assert shrunk["allocation"]["message"].endswith(f"accelerators to {namespace}/b (2)")
@@ -72,7 +69,7 @@ async def test_jobs_share_what_there_is_and_take_what_comes_free(
         assert (shrunk["failures"], shrunk["disruptions"], started["disruptions"]) == (0, 0, 0)
 
         await admin.request("DELETE", clients.path("ElasticJob", namespace, "b"))
-        grown = await a.trains(4, seconds=PATIENCE)
+        grown = await a.trains(4)
 
     assert grown["resizes"] == 2
     told = await events_of(admin, a)
@@ -94,7 +91,7 @@ async def test_a_minimum_above_the_cluster_is_told_and_the_job_starts_when_there
         waits = await allocated(a, 0)
         assert (waits["reason"], (await a.reaches("Suspended"))["reason"]) == ("NoCapacity", "NoCapacity")
         async with nodes.node(admin, f"{place}-new", 5, **{"kubernetes.io/os": place}):
-            assert (await a.trains(2, seconds=PATIENCE))["allocation"]["reason"] == "Started"
+            assert (await a.trains(2))["allocation"]["reason"] == "Started"
 
 
 async def test_a_persons_size_stands_and_the_autoscalers_comes_back_when_it_is_taken_away(
@@ -103,11 +100,11 @@ async def test_a_persons_size_stands_and_the_autoscalers_comes_back_when_it_is_t
     operator.start()
     async with jobs_of(admin, namespace, "a") as (a,):
         await a.apply(nodes=1, maxNodes=4, template=nodes.template(nodeSelector={"test": place}))
-        assert (await a.trains(1, seconds=PATIENCE))["allocation"]["reason"] == "Pinned"
+        assert (await a.trains(1))["allocation"]["reason"] == "Pinned"
 
         await a.edit(nodes=None)
 
-        assert (await a.trains(4, seconds=PATIENCE))["allocation"]["reason"] == "Grown"
+        assert (await a.trains(4))["allocation"]["reason"] == "Grown"
 
 
 async def test_a_new_leader_goes_on_from_what_is_in_the_api(
@@ -118,12 +115,12 @@ async def test_a_new_leader_goes_on_from_what_is_in_the_api(
         template = nodes.template(nodeSelector={"test": place})
         await a.apply(maxNodes=4, template=template)
         await b.apply(minNodes=1, maxNodes=4, template=template)
-        await until(lambda: _shared(a, b), seconds=PATIENCE)
+        await until(lambda: _shared(a, b))
         before = [(await job.status()) for job in (a, b)]
 
         assert operator.stop() == 0
         operator.start()
-        await until(lambda: _logged(operator, "working as", 2), seconds=PATIENCE)
+        await until(lambda: _logged(operator, "working as", 2))
         await asyncio.sleep(4)  # that nothing changes shows in time alone
 
         after = [(await job.status()) for job in (a, b)]
@@ -151,7 +148,7 @@ async def test_a_dry_run_shows_and_does_nothing(
         async def shown() -> Any:
             return (await a.status()).get("allocation")
 
-        given = await until(shown, seconds=PATIENCE)
+        given = await until(shown)
         assert given["dryRun"] is True
         assert given["nodes"] == 4
         assert (await a.status())["wantedNodes"] == 5

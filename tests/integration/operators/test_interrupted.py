@@ -74,14 +74,14 @@ async def test_killed_around_every_third_write(
             await job.apply(nodes=last)
         elif scene == "lose":
             await simulation.remove("digits-1-0")
-            await job.comes_to("disruptions", 1, seconds=90)
+            await job.comes_to("disruptions", 1)
         elif scene == "rest":
             await job.edit(suspend=True)
-            await job.reaches("Suspended", seconds=90)
+            await job.reaches("Suspended")
             await job.edit(suspend=False)
         else:
             await job.scale(last)
-        status = await job.trains(last, seconds=90)
+        status = await job.trains(last)
     finally:
         nurse.cancel()
         fragile.kill()

@@ -9,6 +9,7 @@ import pytest
 from cluster import LocalCluster
 from elasticjob_operator.api import names
 from elasticjob_operator.kube import client as clients
+from elasticjob_operator.kube import electing
 from support.operator_cluster import SYSTEM, Operator, kubeconfig_of, until
 from support.operator_job import Job
 from support.operator_simulation import Simulation
@@ -32,6 +33,12 @@ async def versions(admin: clients.Client, namespace: str) -> dict[str, Any]:
     return {f"{kind} {i['metadata']['name']}": i["metadata"]["resourceVersion"] for kind in found for i in found[kind]}
 
 
+async def holder(admin: clients.Client) -> str:
+    """Who holds the election's Lease."""
+    found = await admin.get("Lease", SYSTEM, electing.NAME)
+    return str(found["spec"]["holderIdentity"]) if found else ""
+
+
 async def test_nothing_is_written_when_nothing_happens(
     admin: clients.Client, simulation: Simulation, operator: Operator
 ) -> None:
@@ -44,7 +51,7 @@ async def test_nothing_is_written_when_nothing_happens(
     job = Job(admin, simulation)
     await job.apply(nodes=2)
     await job.trains(2)
-    before = await until(rested, seconds=60)
+    before = await until(rested)
 
     for n in range(LOOKS):
         meta = {"name": f"stranger-{n}", "namespace": simulation.namespace, "labels": names.labels(simulation.job)}
@@ -96,11 +103,13 @@ async def test_the_one_that_waited_takes_over(
         return "waiting: " in second.text
 
     await until(waits)
+    first = await holder(admin)
     try:
         assert operator.stop() == 0
+        assert await holder(admin) != first, "released, not left to expire"
         await job.scale(2)
 
-        status = await job.trains(2, seconds=15)
+        status = await job.trains(2)
     finally:
         second.stop()
 

@@ -39,8 +39,8 @@ def boards(either_job: Job) -> Iterator[Callable[[str], board.Board]]:
         each.stop()
 
 
-def sit(job: Job, slot: int, nonce: str, pod: str = "pod") -> seat.Seat:
-    return seat.Seat(job.api, job_name=job.name, job=job.uid, slot=slot, pod=pod, nonce=nonce, limit=10)
+def sit(job: Job, slot: int, nonce: str) -> seat.Seat:
+    return seat.Seat(job.api, job_name=job.name, job=job.uid, slot=slot, pod="pod", nonce=nonce, limit=10)
 
 
 # The record

@@ -16,7 +16,8 @@ import pytest
 from elasticjob_rendezvous import links, meeting, pulse, stores
 from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Member
-from support.rendezvous_jobs import ROOT, until
+from support import ports
+from support.rendezvous_jobs import PATIENCE, ROOT, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def test_nobody_goes_before_all_are_there(group: Group) -> None:
     until(lambda: early[0].missing == {2}, "rank 0 has looked who is missing")
     assert not any(each.done.is_set() for each in early)
     everybody = [*early, group.attempt(2)]
-    assert all(each.done.wait(30) for each in everybody)
+    assert all(each.done.wait(PATIENCE) for each in everybody)
     assert {each.place.port for each in everybody} == {group.servers[0].port}
 
 
@@ -87,18 +88,11 @@ def test_another_processes_rank_cannot_be_claimed(group: Group) -> None:
 
 
 def test_rank_0_that_is_gone_is_told_at_once(group: Group) -> None:
-    gone = dataclasses.replace(group.places[1].record, store=stores.joined("127.0.0.1", unused_port()))
+    gone = dataclasses.replace(group.places[1].record, store=stores.joined("127.0.0.1", ports.free()))
     attempt = meeting.Attempt(dataclasses.replace(group.places[1], record=gone), None)
-    began = time.monotonic()
     attempt.start()
-    assert attempt.done.wait(30)
-    assert time.monotonic() - began < 1
+    assert attempt.done.wait(PATIENCE)
     assert attempt.problem == "rank 0's process is gone"
-
-
-def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def test_members_hear_each_other_and_of_later_rounds(group: Group, pulses: list[pulse.Pulse]) -> None:
@@ -119,20 +113,18 @@ def test_member_without_a_beat_is_silent(group: Group, pulses: list[pulse.Pulse]
     for place in group.places:
         meeting.Meeting(place, group.servers[0]).claim()
     pulses += [beating(group.places[0]), beating(group.places[1])]
-    until(lambda: pulses[0].silent == {2}, "rank 2 is silent", 5)
+    until(lambda: pulses[0].silent == {2}, "rank 2 is silent")
     assert not pulses[1].silent, "rank 1 judges rank 0 only"
 
 
 def test_member_whose_store_closes_is_gone_before_it_is_silent(group: Group, pulses: list[pulse.Pulse]) -> None:
     for place in group.places:
         meeting.Meeting(place, group.servers[0]).claim()
-    patient = pulse.Pulse(group.places[0], interval=5, silence=60, number=lambda: 1, changed=lambda: None).start()
+    patient = pulse.Pulse(group.places[0], interval=5, silence=3600, number=lambda: 1, changed=lambda: None).start()
     pulses += [patient, beating(group.places[1])]
     until(lambda: patient._last, "listening")
-    began = time.monotonic()
     del group.servers[2]
-    until(lambda: patient.silent == {2}, "rank 2 is gone", 5)
-    assert time.monotonic() - began < 2
+    until(lambda: patient.silent == {2}, "rank 2 is gone")
 
 
 def test_a_store_that_was_let_go_for_a_later_round_is_not_tried_for_ever(pulses: list[pulse.Pulse]) -> None:
@@ -142,7 +134,7 @@ def test_a_store_that_was_let_go_for_a_later_round_is_not_tried_for_ever(pulses:
     pulses.append(beating(group.places[1], number=2))
     until(lambda: pulses[0]._last, "listening")
     del group.servers[0]
-    until(lambda: not pulses[0]._thread.is_alive(), "it has ended", 10)
+    until(lambda: not pulses[0]._thread.is_alive(), "it has ended")
     assert pulses[0].silent == {0}
 
 
@@ -165,7 +157,7 @@ def test_rank_0_that_hangs_is_silent_although_its_store_never_answers_and_holds_
         port = int(process.stdout.readline())
         record = dataclasses.replace(group.places[0].record, store=stores.joined("127.0.0.1", port))
         places = [dataclasses.replace(place, record=record) for place in group.places]
-        server = stores.join("127.0.0.1", port, timeout=5)
+        server = stores.join("127.0.0.1", port, timeout=PATIENCE)
         for place in places:
             meeting.Meeting(place, server).claim()
         member, root = beating(places[1]), beating(places[0])
@@ -179,7 +171,7 @@ def test_rank_0_that_hangs_is_silent_although_its_store_never_answers_and_holds_
             time.sleep(0.1)
             return member.silent == {0}
 
-        until(silent, "rank 0 is silent", 10)
+        until(silent, "rank 0 is silent")
         monkeypatch.setattr(stores, "JOIN_SECONDS", 0.5)
         waiting = member.stop()
         stores.join_threads([waiting])
@@ -227,14 +219,14 @@ def test_a_link_that_breaks_while_its_peer_lives_is_made_again() -> None:
 
 def test_who_refuses_is_gone_and_who_is_there_is_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        connections = links.Links({1: ("127.0.0.1", unused_port()), 3: server.getsockname()})
+        connections = links.Links({1: ("127.0.0.1", ports.free()), 3: server.getsockname()})
         found = [connections.gone(0.1) for _ in range(5)]
         connections.close()
     assert set.union(*found) == {1}
 
 
 def test_probing_tells_a_dead_process_from_a_dead_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert links.probe(("127.0.0.1", unused_port()))[0] is links.Peer.GONE
+    assert links.probe(("127.0.0.1", ports.free()))[0] is links.Peer.GONE
 
     def unreachable(*_: object, **__: object) -> socket.socket:
         raise TimeoutError
@@ -253,5 +245,5 @@ def test_a_store_over_ipv6() -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     server = stores.bind("::1")
-    stores.join("::1", server.port, timeout=5).set("key", "value")
+    stores.join("::1", server.port, timeout=PATIENCE).set("key", "value")
     assert server.get("key") == b"value"

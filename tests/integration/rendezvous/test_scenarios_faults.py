@@ -28,7 +28,7 @@ def test_the_lease_is_renewed_whatever_goes_wrong_in_its_thread(fake: FakeApi, f
     alone = nodes.start(0, prepare=rendezvous_disguises.failing_renewals)
     meet(alone)
     before = fake.count("update", "leases")
-    until(lambda: fake.count("update", "leases") >= before + 2, "renewals go on", 15)
+    until(lambda: fake.count("update", "leases") >= before + 2, "renewals go on")
     assert "MemoryError" in alone.text()
     assert "ValueError" in alone.text()
 
@@ -41,7 +41,7 @@ def test_a_watch_that_goes_quiet_is_made_up_for(fake: FakeApi, fake_job: Job, no
     fake.frozen = lambda request: True
     newcomer = nodes.start(1, planned=False, nnodes="1:2", prepare=rendezvous_disguises.quick_reading)
     newcomer.begin(rendezvous)
-    called(alone, patience=10)
+    called(alone)
     fake.frozen = lambda request: False
     alone.begin(rendezvous)
     met(alone, newcomer)
@@ -56,8 +56,8 @@ def test_two_hours_between_the_clocks_change_nothing(fake_job: Job, nodes: Nodes
         nodes.start(2, prepare=rendezvous_disguises.an_hour_behind),
     ]
     meet(*three)
-    until(lambda: _spread_of_renewals(fake_job) > 7000, "renewed by clocks two hours apart", 20)
-    time.sleep(1.5)  # more than the silence that is taken for death
+    until(lambda: _spread_of_renewals(fake_job) > 7000, "renewed by clocks two hours apart")
+    time.sleep(1)  # several beats; by a clock an hour off each is later than any silence allows
     assert [node.call(waiting) for node in three] == [0, 0, 0]
     again(fake_job, *three)
 
@@ -93,6 +93,8 @@ def test_half_of_the_nodes_without_the_api_form_nothing(
             slot,
             nnodes="3:6",
             fence="2",
+            silence="2",
+            check_in="4",
             kubeconfig=rendezvous_api.kubeconfig(tmp_path / f"c{slot}", fake_job.api.host, client=f"client-{slot}"),
         )
         for slot in range(6)
@@ -105,15 +107,15 @@ def test_half_of_the_nodes_without_the_api_form_nothing(
 
     fake.disturb = cut
     connected, cut_off = six[:3], six[3:]
-    called(*cut_off, patience=20)
+    called(*cut_off)
     for node in cut_off:
         node.begin(rendezvous)
-    called(*connected, patience=20)
+    called(*connected)
     assert [w.size for w in meet(*connected)] == [3, 3, 3]
     assert not any(node.answered() for node in cut_off)
     fake.disturb = lambda request: None
     number = fake_job.record().number
-    until(lambda: [fake_job.arrived().get(slot) for slot in (3, 4, 5)] == [number + 1] * 3, "parked", 30)
+    until(lambda: [fake_job.arrived().get(slot) for slot in (3, 4, 5)] == [number + 1] * 3, "parked")
     fake_job.change(lambda r: changing.opened(r, Reason.NODE_JOINED))
     called(*connected)
     for node in connected:

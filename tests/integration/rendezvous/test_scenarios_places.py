@@ -12,6 +12,7 @@ from elasticjob_rendezvous import meeting, stores
 from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Member
 from support import rendezvous_disguises
+from support.rendezvous_jobs import PATIENCE
 from support.rendezvous_nodes import Nodes, meet
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def check_in(record: Record, where: list[str], servers: list[stores.TCPStore]) -
     ]
     for each in attempts:
         each.start()
-    assert all(each.done.wait(60) for each in attempts)
+    assert all(each.done.wait(PATIENCE) for each in attempts)
     assert {each.place.port for each in attempts} == {servers[0].port}
     for each in attempts:
         each.stop()
-        each.join(5)
+        each.join(PATIENCE)

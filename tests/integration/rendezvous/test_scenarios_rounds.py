@@ -59,7 +59,7 @@ def test_rank_0_may_be_a_newcomer_or_be_lost(fake_job: Job, nodes: Nodes) -> Non
         node.begin(rendezvous)
     assert [w.rank for w in met(first, one, two)] == [0, 1, 2]
     first.kill()
-    called(one, two, patience=20)
+    called(one, two)
     assert [w.rank for w in meet(one, two)] == [0, 1]
 
 
@@ -82,15 +82,13 @@ def test_a_replacement_forms_the_group_again_where_all_are_needed(fake_job: Job,
     stays, goes = nodes.several([0, 1], nnodes="2:2")
     meet(stays, goes)
     goes.kill()
-    called(stays, patience=20)
+    called(stays)
     stays.begin(rendezvous)
     assert not stays.answered(0.5)
     fake_job.free(1)
     new = nodes.start(1, nnodes="2:2")
-    began = time.monotonic()
     new.begin(rendezvous)
     met(stays, new)
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.scenario(34)
@@ -98,7 +96,7 @@ def test_a_dead_peer_is_told_to_workers_that_wait_for_nothing(nodes: Nodes) -> N
     three = nodes.several([0, 1, 2], planned=False, nnodes="1:4")
     meet(*three)
     three[1].kill()
-    called(three[0], three[2], patience=20)
+    called(three[0], three[2])
     meet(three[0], three[2])
 
 
@@ -121,7 +119,7 @@ def test_a_node_that_fails_for_good_closes_nothing(fake_job: Job, nodes: Nodes) 
     *others, bad = nodes.several([0, 1, 2], nnodes="2:3")
     meet(*others, bad)
     bad.call(fail)
-    called(*others, patience=20)
+    called(*others)
     meet(*others)
     assert fake_job.record().phase is Phase.SEALED
     assert fake_job.leases()[2].lease.free
@@ -147,15 +145,13 @@ def test_a_job_that_is_declared_failed_ends_everybody_at_once(fake_job: Job, nod
     waits.begin(rendezvous)
     until(lambda: fake_job.arrived().get(2) == 2, "parked")
     fake_job.change(lambda r: changing.closed(r, Result.FAILED, "TooManyFailures: 11 failures"))
-    began = time.monotonic()
     with pytest.raises(Raised, match=r"RendezvousClosedError: the job has failed \(round 1\): TooManyF"):
         waits.result()
-    called(*inside, patience=15)
+    called(*inside)
     assert all(node.call(closed) for node in inside)
     for node in inside:
         with pytest.raises(Raised, match="RendezvousClosedError"):
             node.call(rendezvous)
-    assert time.monotonic() - began < 15
 
 
 @pytest.mark.scenario(42)
@@ -180,9 +176,7 @@ def test_a_new_run_under_an_old_name_starts_clean(
     job = rendezvous_jobs.Job(fake_job.kubeconfig, fake_job.name)
     after = Nodes(job.plan([0, 1]) if planned else job, tmp_path / "new")
     try:
-        began = time.monotonic()
         assert meet(*after.several([0, 1], planned=planned, nnodes="2:2"))[0].number == 1
-        assert time.monotonic() - began < 20
     finally:
         after.close()
 
@@ -194,9 +188,7 @@ def test_a_whole_job_that_was_killed_forms_again(fake_job: Job, nodes: Nodes) ->
     meet(*dead)
     for node in dead:
         node.kill()
-    began = time.monotonic()
     assert meet(*(nodes.start(slot, pod=f"pod-{slot}") for slot in (0, 1)))[0].number == 2
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.scenario(46)

@@ -33,9 +33,7 @@ def test_missing_rights_are_named(fake: FakeApi, nodes: Nodes) -> None:
     node = nodes.start(0, planned=False, prepare=rendezvous_disguises.impatient)
     with pytest.raises(Raised, match=r"RendezvousConnectionError: .* is forbidden: a Role must allow verb watch on"):
         node.call(rendezvous)
-    first = fake.requests[0].at
     assert "must allow verb watch" in node.text()
-    assert time.monotonic() - first < 20
 
 
 def test_an_api_server_that_is_not_there_is_told(nodes: Nodes, tmp_path: pathlib.Path) -> None:
@@ -85,10 +83,10 @@ def test_no_trouble_with_the_api_server_ends_a_round(
     both = nodes.several([0, 1], heartbeat_timeout="0.5")
     meet(*both)
     fake.disturb, before = trouble, fake.count()
-    until(lambda: fake.count() >= before + 6, "tried again and again", 20)
+    until(lambda: fake.count() >= before + 6, "tried again and again")
     assert [node.call(waiting) for node in both] == [0, 0]
     fake.disturb, before = lambda request: None, fake.count("update", "leases")
-    until(lambda: fake.count("update", "leases") >= before + 4, "renewals go on", 20)
+    until(lambda: fake.count("update", "leases") >= before + 4, "renewals go on")
     assert [node.call(waiting) for node in both] == [0, 0]
     assert fake_job.record().number == 1
 
@@ -114,7 +112,7 @@ def test_a_slot_that_is_taken_over_ends_its_former_holder(fake_job: Job, nodes: 
     )
     thief.read()
     assert thief.take(2, "127.0.0.1:1")
-    called(other, patience=10)
+    called(other)
     with pytest.raises(Raised, match=r"RendezvousStateError: slot 1 was taken over by another process"):
         other.call(rendezvous)
     assert fake_job.leases()[1].lease.nonce == "0000000a", "what is another's is not released"
@@ -125,7 +123,7 @@ def test_a_record_that_went_back_is_refused_and_superseded(fake_job: Job, nodes:
     meet(*both)
     again(fake_job, *both)
     fake_job.change(lambda r: dataclasses.replace(r, number=1, sealed=1))
-    until(lambda: all("went back to round 1 after 2" in node.text() for node in both), "refused", 10)
+    until(lambda: all("went back to round 1 after 2" in node.text() for node in both), "refused")
     assert {world.number for world in meet(*both)} == {3}
 
 

@@ -174,6 +174,13 @@ def test_messages_say_what_changes_what_it_is_worth_and_who_pays() -> None:
     assert alone.message == "4 → 8: +100 % throughput, free capacity"
 
 
+def test_who_has_no_accelerators_neither_frees_nor_takes_any() -> None:
+    others = [job("c", 3, 3, granted=1, accelerators=0), job("d", 1, 1, granted=3, accelerators=0)]
+    grants = decide(nodes(2), *others, job("b", on={"a0": 4, "a1": 4}), job("a", 2, 2, age=0.0))
+
+    assert grants["b"].message.endswith("accelerators to a (2)")
+
+
 def test_the_shorter_volatile_cluster_nodes_live_the_fewer_are_used() -> None:
     cluster = (*nodes(1), *nodes(8, prefix="spot", volatile=True))
     tree = {"": curves.Curve(tuple(float(n) ** 0.7 for n in range(1, 33)))}

@@ -8,7 +8,7 @@ import dataclasses
 import hypothesis
 from hypothesis import strategies as st
 
-from elasticjob_operator.autoscaler import curves, deciding, settings, snapshot
+from elasticjob_operator.autoscaler import curves, deciding, decision, settings, snapshot
 from unit.autoscaler.cases import after
 
 RATES = st.floats(allow_nan=True, allow_infinity=True) | st.floats(0.1, 100)
@@ -69,44 +69,48 @@ def snapshots(draw: st.DrawFn) -> snapshot.Snapshot:
 
 
 @SLOW
-@hypothesis.given(snapshots())
-def test_a_decision_never_breaks_its_invariants_and_depends_on_nothing_else(snap: snapshot.Snapshot) -> None:
-    made = deciding.decide(snap)
+@hypothesis.given(snapshots(), st.integers(0, 30))
+def test_a_decision_depends_on_nothing_else_and_keeps_sizes_places_quotas_and_limits(
+    snap: snapshot.Snapshot, limit: int
+) -> None:
+    """One test, because most of its time goes into drawing snapshots."""
+    rules = settings.Settings(pending_limit=limit)
+    made = deciding.decide(snap, rules)
 
-    assert made == deciding.decide(snap)
+    assert made == deciding.decide(snap, rules)
     assert [grant.job for grant in made.grants] == [job.name for job in snap.jobs]
+    for job, grant in zip(snap.jobs, made.grants, strict=True):
+        keeps_sizes_and_places(snap, job, grant)
+    keeps_quotas(snap, made)
+    assert sum(grant.ask * job.accelerators for job, grant in zip(snap.jobs, made.grants, strict=True)) <= limit
 
 
-@SLOW
-@hypothesis.given(snapshots())
-def test_grants_are_allowed_sizes_on_allowed_cluster_nodes_of_one_kind(snap: snapshot.Snapshot) -> None:
+def keeps_sizes_and_places(snap: snapshot.Snapshot, job: snapshot.Job, grant: decision.Grant) -> None:
+    """An allowed size, on allowed cluster nodes of one kind."""
+    if job.held and job.granted:
+        assert grant.nodes == job.granted
+        return
+    assert grant.nodes == 0 or not job.allowed or grant.nodes in job.allowed
     nodes = {node.name: node for node in snap.cluster_nodes}
-    for job, grant in zip(snap.jobs, deciding.decide(snap).grants, strict=True):
-        if job.held and job.granted:
-            assert grant.nodes == job.granted
-            continue
-        assert grant.nodes == 0 or not job.allowed or grant.nodes in job.allowed
-        used = [nodes[placed.cluster_node] for placed in grant.placement]
-        before = {placed.cluster_node: placed.pods for placed in job.placement}
-        mixed = {nodes[name].kind for name in before if name in nodes}  # pods that are there are not moved
-        assert len({node.kind for node in used}) <= max(1, len(mixed))
-        for placed in grant.placement:
-            node = nodes[placed.cluster_node]
-            fresh = placed.pods > before.get(node.name, 0)
-            assert not fresh or node.schedulable
-            assert not fresh or job.candidates is None or node.name in job.candidates
-        if grant.nodes and job.accelerators:
-            stable = sum(placed.pods for placed in grant.placement if not nodes[placed.cluster_node].volatile)
-            assert stable >= job.minimum
+    used = [nodes[placed.cluster_node] for placed in grant.placement]
+    before = {placed.cluster_node: placed.pods for placed in job.placement}
+    mixed = {nodes[name].kind for name in before if name in nodes}  # pods that are there are not moved
+    assert len({node.kind for node in used}) <= max(1, len(mixed))
+    for placed in grant.placement:
+        node = nodes[placed.cluster_node]
+        fresh = placed.pods > before.get(node.name, 0)
+        assert not fresh or node.schedulable
+        assert not fresh or job.candidates is None or node.name in job.candidates
+    if grant.nodes and job.accelerators:
+        stable = sum(placed.pods for placed in grant.placement if not nodes[placed.cluster_node].volatile)
+        assert stable >= job.minimum
 
 
-@SLOW
-@hypothesis.given(snapshots())
-def test_quotas_hold(snap: snapshot.Snapshot) -> None:
+def keeps_quotas(snap: snapshot.Snapshot, made: decision.Decision) -> None:
+    """No namespace gets more than it may have."""
     held: dict[str, int] = collections.Counter()
-    for job, grant in zip(snap.jobs, deciding.decide(snap).grants, strict=True):
+    for job, grant in zip(snap.jobs, made.grants, strict=True):
         held[job.namespace] += 0 if job.held and job.granted else grant.nodes * job.accelerators
-
     assert all(held[quota.namespace] <= max(quota.free, 0) for quota in snap.quotas)
 
 
@@ -163,12 +167,3 @@ def test_decisions_settle_in_the_worst_of_clusters(snap: snapshot.Snapshot) -> N
             return
         snap = dataclasses.replace(snap, jobs=done)
     raise AssertionError("eight decisions on the same cluster, and still changing")
-
-
-@SLOW
-@hypothesis.given(snapshots(), st.integers(0, 30))
-def test_no_more_is_asked_for_than_the_limit(snap: snapshot.Snapshot, limit: int) -> None:
-    made = deciding.decide(snap, settings.Settings(pending_limit=limit))
-    sizes = {job.name: job.accelerators for job in snap.jobs}
-
-    assert sum(grant.ask * sizes[grant.job] for grant in made.grants) <= limit
