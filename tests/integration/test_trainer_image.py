@@ -21,21 +21,27 @@ from torch.distributed.elastic.rendezvous import RendezvousClosedError
 def main():
     raise RendezvousClosedError("the job has failed (round 3): TooManyFailures: 1 failure")
 """
+CHILD_FAILED = """
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+def main():
+    raise ChildFailedError("train.py FAILED, exitcode 1")
+"""
 
 
-def pretended(folder: pathlib.Path, run: str) -> dict[str, str]:
+def pretended(root: pathlib.Path, run: str) -> dict[str, str]:
     """The environment with a torch whose torchrun is *run*."""
     texts = {
         "distributed/run.py": run,
         "distributed/elastic/rendezvous.py": "class RendezvousClosedError(Exception): ...",
+        "distributed/elastic/multiprocessing/errors.py": "class ChildFailedError(Exception): ...",
     }
-    for path in ("__init__.py", "distributed/__init__.py", "distributed/elastic/__init__.py"):
-        texts[path] = ""
+    for folder in (".", "distributed", "distributed/elastic", "distributed/elastic/multiprocessing"):
+        texts[f"{folder}/__init__.py"] = ""
     for path, text in texts.items():
-        file = folder / "torch" / path
+        file = root / "torch" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    return {**os.environ, "PYTHONPATH": str(root)}
 
 
 @pytest.fixture
@@ -63,3 +69,11 @@ def test_the_log_of_a_job_that_was_closed_ends_with_the_agents_word_and_no_trace
     done = subprocess.run([sys.executable, TORCHRUN], env=env, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+
+
+def test_of_a_worker_that_failed_the_log_ends_with_torchs_report_alone(tmp_path: pathlib.Path) -> None:
+    env = pretended(tmp_path, CHILD_FAILED)
+
+    done = subprocess.run([sys.executable, TORCHRUN], env=env, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (1, "train.py FAILED, exitcode 1\n")

@@ -1,5 +1,7 @@
 """A failure in words: where, how, and whatever was left behind that says why."""
 
+import re
+
 from elasticjob_operator.api import status
 from elasticjob_operator.api.failures import FailureClass, FailurePolicy
 from elasticjob_operator.core import classing
@@ -11,6 +13,14 @@ NEVER_JOINED = "the pod ended without an error and without having joined a round
 NO_PROGRESS = "NoProgress"
 """Reason of a failure that is none of a process: a round that got nowhere."""
 
+_SAYS_NOTHING = re.compile(
+    r"[\W_]*$|.*To enable traceback see: |\s*error_file\s*: <N/A>$|[IWEF]\d{4} [\d:.]+ \d+ torch/"
+)
+"""Lines of torchrun's about a failed worker that say nothing of it: rules, advice, a missing file's name, its log."""
+
+_REPORT, _WITH_FRAMES = "=" * 60, "ChildFailedError"
+"""The first line of torchrun's report, and what stands before that where an exception carried it."""
+
 UNKNOWN = "a worker failed, and its agent could not tell how"
 
 MAX_MESSAGE, MAX_DETAILS = 1024, 2048
@@ -20,7 +30,7 @@ MAX_MESSAGE, MAX_DETAILS = 1024, 2048
 def pod_failure(pod: Pod, what: FailureClass, now: int) -> status.Failure:
     """What is known of a pod that has failed. The last line of what it left is the one to be told."""
     code = pod.exit_code if pod.exit_code is not None else 1
-    lines = [line for line in pod.message.splitlines() if line.strip()]
+    lines = _telling(pod.message)
     summary = lines[-1].strip() if lines else NEVER_JOINED if pod.phase == "Succeeded" else f"exit code {code}"
     return status.Failure(
         slot=pod.slot,
@@ -30,9 +40,19 @@ def pod_failure(pod: Pod, what: FailureClass, now: int) -> status.Failure:
         reason=pod.reason,
         what=what,
         message=summary[:MAX_MESSAGE],
-        details=pod.message[-MAX_DETAILS:] if len(lines) > 1 else "",
+        details=pod.message[-MAX_DETAILS:] if "\n" in pod.message.strip() else "",
         time=now,
     )
+
+
+def _telling(log: str) -> list[str]:
+    """Lines of a log's end of which the last says why: the program's own, before torchrun's report, where there are."""
+    own = log.partition(_REPORT)[0]
+    for text in ("" if _WITH_FRAMES in own else own, log):
+        lines = [line for line in text.splitlines() if not _SAYS_NOTHING.match(line)]
+        if lines:
+            return lines
+    return []
 
 
 def worker_failure(observed: Observed, record: Record, policy: FailurePolicy, now: int) -> status.Failure:

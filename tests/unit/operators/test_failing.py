@@ -122,6 +122,35 @@ def test_what_was_counted_before_there_were_classes_is_not_counted_again() -> No
     assert counted(running(job=a_job(nodes=2, known=old), record=a_round(failures=3))).failures == 5
 
 
+REPORT = """============================================================
+train.py FAILED
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  exitcode  : 1 (pid: 15)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+LOGGED = "E1130 20:41:43.080000 1 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1)\n"
+FRAMES = "    raise ChildFailedError(\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (f"RuntimeError: no data\n{LOGGED}\n", "RuntimeError: no data"),
+        (f"RuntimeError: no data\n{LOGGED}{FRAMES}", "exitcode  : 1 (pid: 15)"),
+        ("", "exitcode  : 1 (pid: 15)"),
+    ],
+)
+def test_beside_torchruns_own_report_the_line_is_told_that_says_something(before: str, told: str) -> None:
+    failure = describing.pod_failure(a_pod(0, phase="Failed", exit_code=1, message=before + REPORT), USER, NOW)
+
+    assert failure.message == told
+    assert failure.details == before + REPORT
+
+
 # Budgets
 
 
