@@ -105,6 +105,11 @@ class Scene:
 def start_with_two(scene: Scene) -> Round:
     """Apply the example; its first round, which trains."""
     scene.run("apply", "-f", os.path.relpath(MANIFEST))
+    return first_round(scene)
+
+
+def first_round(scene: Scene) -> Round:
+    """The first round, once it trains."""
     first = scene.wait_round("the first training step", lambda _: True)
     checks.started(first)
     return first

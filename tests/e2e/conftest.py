@@ -1,4 +1,4 @@
-"""One cluster for the whole session, a namespace for each test, and everything there is to see when one fails."""
+"""One cluster for this folder, a namespace for each test, and everything there is to see when one fails."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def outages() -> list[tuple[datetime, datetime]]:
     """When there was no API server, or one that had not loaded its rights yet: from its crash to its readiness."""
     return []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(outages: list[tuple[datetime, datetime]]) -> Iterator[Cluster]:
     """Three cluster nodes, the images, shared storage, the operator installed from the chart.
 

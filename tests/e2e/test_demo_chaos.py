@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cluster import ClusterError
 from demo import checks, story
+from support import e2e_scenes
 from support.e2e_chaos import Chaos
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ SEED = int(os.environ.get("CHAOS_SEED", "1"))
 
 
 def test_each_image_is_trained_once_an_epoch_whatever_happens(scene: Scene) -> None:
-    story.start_with_two(scene)
+    e2e_scenes.start_with_two(scene)
     chaos = Chaos(scene, SEED)
     for _ in range(ACTS):
         chaos.act()

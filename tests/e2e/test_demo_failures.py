@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demo import checks, story
+from demo import checks
 from elasticjob_rendezvous.round.record import Reason
 from support import e2e_scenes
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def test_a_worker_that_crashes_while_the_operator_is_down_re_forms_its_group(scene: Scene) -> None:
-    before, pods = story.start_with_two(scene), scene.pods
+    before, pods = e2e_scenes.start_with_two(scene), scene.pods
 
     with e2e_scenes.without_operator(scene):
         e2e_scenes.kill_workers(scene, scene.pod_of(before.members[1]))

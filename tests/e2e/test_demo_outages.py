@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster import LocalCluster
-from demo import checks, story
+from demo import checks
 from elasticjob_rendezvous.round.record import Reason
 from support import e2e_scenes
 
@@ -26,9 +26,6 @@ OUTAGE = 12.0
 WITHOUT_KUBERNETES = 40.0
 """Seconds in which the others must have met again: before Kubernetes calls the machine lost (40 s) and before a Lease
 that stands still counts as free. Usually it is about 10: the silence that is taken for death, and a check-in."""
-
-STEPS_PER_SECOND = 4
-"""The example's pace."""
 
 
 @pytest.fixture
@@ -50,7 +47,7 @@ def without_power(local: LocalCluster, scene: Scene, node: str) -> Iterator[None
 
 
 def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: LocalCluster, scene: Scene) -> None:
-    before = story.start_with_two(scene)
+    before = e2e_scenes.start_with_two(scene)
     node = scene.cluster_node_of(before.members[0])
 
     with without_power(local, scene, node):
@@ -71,7 +68,7 @@ def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: Local
 def test_training_goes_on_while_there_is_no_api_server(
     local: LocalCluster, scene: Scene, outages: list[tuple[datetime, datetime]]
 ) -> None:
-    before, pods = story.start_with_two(scene), scene.pods
+    before, pods = e2e_scenes.start_with_two(scene), scene.pods
     step = before.last_step
 
     began = datetime.now(UTC)
@@ -82,5 +79,5 @@ def test_training_goes_on_while_there_is_no_api_server(
     scene.wait("news of the training", lambda: before.last_step > step)
 
     checks.undisturbed(before, scene.current, pods, scene.pods)
-    checks.at_least("steps since", expected=OUTAGE * STEPS_PER_SECOND / 2, seen=before.last_step - step)
+    checks.at_least("steps since", expected=OUTAGE / e2e_scenes.SECONDS_PER_STEP / 2, seen=before.last_step - step)
     checks.learned(e2e_scenes.finish(scene))

@@ -33,7 +33,7 @@ def status(scene: Scene) -> dict[str, Any]:
 
 
 def test_a_drain_waits_for_a_checkpoint_and_takes_the_pod_then(scene: Scene) -> None:
-    before = story.start_with_two(scene)
+    before = e2e_scenes.start_with_two(scene)
     moved = before.members[1]
     node = scene.cluster_node_of(moved)
     here = f"--pod-selector=elasticjob.dev/job-name={story.JOB}"
@@ -52,7 +52,7 @@ def test_a_drain_waits_for_a_checkpoint_and_takes_the_pod_then(scene: Scene) -> 
 
 
 def test_a_group_that_hangs_leaves_its_stacks_and_starts_again(scene: Scene) -> None:
-    before = story.start_with_two(scene)
+    before = e2e_scenes.start_with_two(scene)
     hangs = scene.pod_of(before.members[0])
     e2e_scenes.stop_workers(scene, scene.pod_of(before.members[1]))
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cluster.clusters import Cluster
+    from demo.rounds import Round
     from demo.story import Scene
+
+SECONDS_PER_STEP = 0.75
 
 SIGNAL_WORKERS = """
 import os, pathlib, signal
@@ -31,6 +34,14 @@ def scene(cluster: Cluster, namespace: str) -> Iterator[Scene]:
     with View(cluster.kubeconfig, namespace=namespace, job=story.JOB).watched() as view:
         yield story.Scene(kubectl=cluster.kubectl, view=view, operator_namespace=staging.OPERATOR_NAMESPACE)
     cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def start_with_two(scene: Scene) -> Round:
+    """The example, with fewer and slower steps, for its last ones are trained at full speed; its first round."""
+    manifest = story.MANIFEST.read_text()
+    manifest = manifest.replace("--epochs=60", "--epochs=20").replace("step=0.25", f"step={SECONDS_PER_STEP}")
+    scene.kubectl("--namespace", scene.view.namespace, "apply", "--filename=-", input=manifest)
+    return story.first_round(scene)
 
 
 def kill_workers(scene: Scene, pod: str) -> None:

@@ -12,7 +12,7 @@ from elasticjob_operator.kube import client as clients
 from support import checkout, operator_cluster, operator_nodes, operator_simulation
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control_plane() -> Iterator[LocalCluster]:
     """A real etcd and API server with the chart installed, for all tests of this folder."""
     cluster = LocalCluster.start(name=checkout.cluster_name("operators"), control_plane_only=True)

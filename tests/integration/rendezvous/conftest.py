@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control_plane() -> Iterator[LocalCluster]:
     """A real etcd and API server, for all tests of this folder."""
     cluster = LocalCluster.start(name=checkout.cluster_name("rendezvous"), control_plane_only=True)

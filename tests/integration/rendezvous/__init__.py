@@ -1,0 +1,1 @@
+"""A package, so that its control plane goes when the last of its tests has run."""
