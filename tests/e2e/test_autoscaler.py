@@ -1,4 +1,4 @@
-"""Real torchrun jobs share six pretended GPUs: a more urgent one comes and goes, and so does a cluster node."""
+"""Real torchruns, whose workers only keep pace, share six pretended GPUs; an urgent job, a cluster node come and go."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_jobs_share_the_cluster_by_priority_and_throughput(scene: Scene, cluster
         pytest.skip("a cluster node is switched off")
     sharing = Sharing(scene)
     sharing.prepare()
-    sharing.start("scales", 1, 4, pace="0.6/n", epochs=40)
-    sharing.start("flat", 1, 4, pace="0.3", epochs=40)
-    sharing.start("small", 1, 2, pace="0.3", epochs=40)
+    sharing.start("scales", 1, 4, pace=0.6, speedup=1)
+    sharing.start("flat", 1, 4, pace=0.3)
+    sharing.start("small", 1, 2, pace=0.3)
     three = ("scales", "flat", "small")
     sharing.settle("three jobs to have it all", *three, total=DEVICES)
     begin = now()
 
-    sharing.start("urgent", 2, 2, pace="0.3", epochs=60, priority="urgent")
+    sharing.start("urgent", 2, 2, pace=0.3, priority="urgent")
     scene.view.wait("the urgent one to train", lambda: sharing.trains("urgent"), seconds=PATIENCE)
     sharing.settle("the urgent one to have its two", *three, "urgent", total=DEVICES)
     assert sharing.given("urgent") == 2

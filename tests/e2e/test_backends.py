@@ -63,7 +63,7 @@ def test_two_nodes_train_with_each_backend(scene: Scene) -> None:
     scene.kubectl("--namespace", scene.view.namespace, "apply", "--filename=-", input=manifests)
 
     names = [f"elasticjob/{name}" for name in BACKENDS]
-    scene.run("wait", *names, "--for=condition=Succeeded", "--timeout=240s")
+    scene.run("wait", *names, "--for=condition=Succeeded", "--timeout=600s")
 
     for name in BACKENDS:
         logs = scene.run("logs", f"--selector=elasticjob.dev/job-name={name},elasticjob.dev/slot", "--tail=-1")
@@ -71,4 +71,4 @@ def test_two_nodes_train_with_each_backend(scene: Scene) -> None:
         where = ("get", f"elasticjob/{name}", "--output=jsonpath={.status.restarts} {.status.failures}")
         assert scene.run(*where) == "0 0"
     left = scene.run("get", "pods", "--selector=elasticjob.dev/part=etcd", "--output=name")
-    scene.run("wait", *left.split(), "--for=delete", "--timeout=60s") if left else None
+    scene.run("wait", *left.split(), "--for=delete", "--timeout=300s") if left else None

@@ -18,7 +18,7 @@ from cluster.images import building, layouts, pause, stocks
 from support import checkout
 
 GPUS = 2
-SECONDS = 90
+SECONDS = 240
 NAMESPACE = "pods"
 
 # What a pod needs in a namespace of the "restricted" Pod Security Standard.
@@ -281,7 +281,7 @@ def test_a_launcher_killed_while_it_unpacks_images_leaves_nothing_that_the_next_
     script = "from cluster.images import pause, stocks; stocks.stocked([pause.image()])"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     with subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL) as launcher:
-        waiting.until("the importer", lambda: importer.running, seconds=60, interval=0.001)
+        waiting.until("the importer", lambda: importer.running, seconds=SECONDS, interval=0.001)
         launcher.kill()
     assert importer.running
 

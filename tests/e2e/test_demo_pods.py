@@ -39,7 +39,9 @@ def test_a_drain_waits_for_a_checkpoint_and_takes_the_pod_then(scene: Scene) -> 
     here = f"--pod-selector=elasticjob.dev/job-name={story.JOB}"
 
     try:
-        scene.run("drain", node, here, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
+        scene.run(
+            "drain", node, here, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={story.PATIENCE:g}s"
+        )
         lease = scene.view.objects["leases"][f"{story.JOB}-{before.members[0].slot}"]
         assert lease["metadata"]["annotations"]["elasticjob.dev/checkpointed"].startswith("leaving.")
         after = scene.wait_round("two nodes again", lambda one: one.number > before.number and one.size > 1)

@@ -80,7 +80,7 @@ def test_the_controllers_work(cluster: LocalCluster) -> None:
     account = waiting.until(
         "the namespace's ServiceAccount",
         lambda: cluster.kubectl("get", "serviceaccounts", "--namespace=controllers", "--output=name"),
-        seconds=30,
+        seconds=120,
     )
 
     assert account.split() == ["serviceaccount/default"]
@@ -93,7 +93,7 @@ def test_the_scheduler_works(cluster: LocalCluster) -> None:
         path = "--output=jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}"
         return cluster.kubectl("get", "pod", "nowhere", path)
 
-    assert waiting.until("a word from the scheduler", reason, seconds=30) == "Unschedulable"
+    assert waiting.until("a word from the scheduler", reason, seconds=120) == "Unschedulable"
 
 
 def test_rights_are_checked_and_the_audit_log_shows_it(cluster: LocalCluster) -> None:
@@ -213,7 +213,7 @@ def test_a_launcher_killed_at_any_moment_does_not_keep_the_next_from_working(mom
         "the machine": lambda: machine.running,
         "the API server": (machine.logs / "kube-apiserver").exists,
     }[moment]
-    waiting.until(moment, reached, seconds=60, interval=0.001)
+    waiting.until(moment, reached, seconds=120, interval=0.001)
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
 

@@ -60,7 +60,7 @@ def test_a_pod_that_is_deleted_while_torch_is_imported_ends_at_once(container: s
 
     os.kill(int(first), signal.SIGTERM)
 
-    assert container.wait(10) == 128 + signal.SIGTERM
+    assert container.wait(50) == 128 + signal.SIGTERM
 
 
 def test_the_log_of_a_job_that_was_closed_ends_with_the_agents_word_and_no_traceback(tmp_path: pathlib.Path) -> None:
