@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
 from support import rendezvous_forks as forks
+from support.rendezvous_jobs import Agent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +19,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 WORKER = pathlib.Path(__file__).with_name("plain_worker.py")
 PATIENCE = 180.0
 """Seconds for anything that should come to pass: torch alone takes ten to start on a busy machine."""
+
+GRACE = 30.0
+"""Seconds that a pod has to end, as Kubernetes gives by default."""
 
 
 def first_steps(log: str) -> list[tuple[int, int, int]]:
@@ -51,7 +56,10 @@ class Torchrun:
         return self.process.wait(PATIENCE)
 
     def stop(self) -> None:
-        """End it, if it still runs, with its workers."""
+        """End it, if it still runs, with its workers; whoever ignores that is killed, as by a kubelet."""
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(PATIENCE)
+            try:
+                self.process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                Agent(self.process, self.log).kill()

@@ -45,6 +45,8 @@ async def kubelet(
         task.cancel()
         await asyncio.wait([task])
         made.stop()
+        if not task.cancelled():
+            task.result()
 
 
 @pytest.mark.usefixtures("control_plane")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -130,9 +129,7 @@ def test_a_fault_of_the_product_reaches_who_waits(api: FakeApi, view: watching.V
 def test_waiting_ends(view: watching.View) -> None:
     told: list[str] = []
     view.impatient = lambda what, _seconds: told.append(what)
-    began = time.monotonic()
 
     with pytest.raises(watching.WaitError, match=r"waited 0\.05 s for Godot, in vain"):
         view.wait("Godot", lambda: None, seconds=0.05)
-    assert time.monotonic() - began < 2
     assert told[0] == "Godot"
