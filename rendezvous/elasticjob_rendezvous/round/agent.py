@@ -128,9 +128,9 @@ def _closed(record: Record) -> Leave:
 def _seal(at: Situation, record: Record) -> Action:
     """Seals the open round if its time has come, and else makes it come: forgives suspects, passes over the dead."""
     if at.leases is None:
-        return Wait(look=at.waited >= _turn(at, record))
+        return Wait(look=at.waited >= turn(at, record))
     here = arrived(at.me, record, at.leases)
-    missing = missed(at, record, at.leases).keys()
+    missing = _awaited(at, record, at.leases) - here.keys()
     size = record.fitting(len(here)) if at.me.planned else min(len(here), at.me.high)
     if not missing and size >= least(at.me, record) and witnessed(record, at.leases) and _called(at, here):
         members = [Member(slot, here[slot].nonce) for slot in sorted(here)[:size]]
@@ -181,7 +181,7 @@ def _also_silent(at: Situation, record: Record, missing: Collection[int]) -> set
     return found if enough else set()
 
 
-def _turn(at: Situation, record: Record) -> float:
+def turn(at: Situation, record: Record) -> float:
     """How long to leave the sealing to the slots before mine, in seconds after my arrival."""
     suspected = {m.slot for m in record.members if m.nonce in record.suspects}
     wanted = record.plan - record.absent if at.me.planned else record.member_slots or range(at.me.slot)
