@@ -16,6 +16,7 @@ from elasticjob_operator.autoscaler import (
     claims,
     decision,
     explaining,
+    exposing,
     minimums,
     nominating,
     placing,
@@ -49,7 +50,8 @@ def decide(snap: snapshot.Snapshot, rules: settings.Settings = DEFAULT) -> decis
 def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> placing.Placed:
     """Again, with what placing found out, until all fits; the last round takes what it got."""
     placed = placing.Placed({})
-    crowded, loosened = minimums.crowded(ordered, snap), 0
+    crowded = minimums.crowded(ordered, snap)
+    stuck, tries = frozenset[str](), 0
     for _ in range(max(rules.rounds, 1)):
         held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap)
         for draft in ordered:
@@ -62,8 +64,10 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
                 minimums.grant(ordered, space, held, rules, borrowing=True)
             surplus.pin(ordered, space, held, borrowing=borrowing)  # 4. sizes set by people
             surplus.grant(ordered, space, held, rules, borrowing=borrowing)  # 5. to whom each further node helps most
-        placed = placing.place(ordered, snap, rules, loosened=loosened)  # 6. where
-        loosened += placed.stuck and rules.moves
+        exposing.expose(ordered, snap, rules)
+        placed = placing.place(ordered, snap, rules, stuck=stuck, anew=tries > 1)  # 6. where
+        if placed.stuck and rules.moves:
+            stuck, tries = stuck | placed.stuck, tries + 1
         if not placed.short:
             break
     return placed

@@ -24,31 +24,41 @@ class Placed:
 
     pods: Places
     short: bool = False
-    stuck: bool = False
-    """A minimum found no place beside the pods that stay: it may find one if nobody does."""
+    stuck: frozenset[str] = frozenset()
+    """Jobs whose minimum found no place beside the pods that stay."""
 
 
 def place(
-    ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings, *, loosened: int = 0
+    ordered: list[drafts.Draft],
+    snap: snapshot.Snapshot,
+    rules: settings.Settings,
+    *,
+    stuck: frozenset[str] = frozenset(),
+    anew: bool = False,
 ) -> Placed:
     """Place what stays, then what changes; then see what is better moved.
 
-    `loosened`: with 1, jobs that have more on stable cluster nodes than they count for do not stay; with 2, only what
-    is held does.
+    `stuck`: jobs that have found no place for their minimum before; room is made for them on stable cluster nodes.
+    `anew`: that was not enough, so only what is held stays.
     """
     table = board.Board(snap)
     active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
     out = Placed({draft.job.name: {} for draft in active})
     clearer = clearing.Clearing(table, out.pods, rules)
     changing, staying = [], []
+    giving = _giving(active, table, stuck)
     for draft in active:
-        if _may_stay(draft, table, loosened) and _stay(draft, table, out, rules):
+        may = draft.job.held or not (anew or draft.job.name in giving)
+        if may and _stay(draft, table, out, rules):
             clearer.settle(draft)
             staying.append(draft)
         else:
             changing.append(draft)
-    for draft in sorted(changing, key=_bulky if loosened > 1 else _sensitive):
-        _put(draft, table, out, rules, None if loosened > 1 or not rules.moves else clearer)
+    changing.sort(key=_bulky if anew else _sensitive)
+    if not anew:  # they have room in this order only
+        changing.sort(key=lambda draft: (draft.job.name not in stuck, draft.job.name not in giving))
+    for draft in changing:
+        _put(draft, table, out, rules, None if anew or not rules.moves else clearer)
     for draft in staying if rules.moves else ():
         if not draft.job.held:
             _pack(draft, table, out, rules)
@@ -62,12 +72,22 @@ def _sensitive(draft: drafts.Draft) -> tuple[float, bool, int]:
     return -loss * draft.weight, not draft.job.placement, -draft.nodes * draft.job.accelerators
 
 
-def _may_stay(draft: drafts.Draft, table: board.Board, loosened: int) -> bool:
-    if draft.job.held or not loosened:
-        return True
-    pods = present(draft.job, table)
-    stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
-    return loosened == 1 and stable <= draft.nodes - draft.loose
+def _giving(active: list[drafts.Draft], table: board.Board, stuck: frozenset[str]) -> set[str]:
+    """Who leaves stable cluster nodes to the stuck: of those with more there than they count for the least weighty,
+    and no more of them than it takes.
+    """
+    lacking = sum(draft.minimum * draft.job.accelerators for draft in active if draft.job.name in stuck)
+    giving = set[str]()
+    for draft in sorted(active, key=lambda draft: draft.weight) if lacking else ():
+        more = _stable(present(draft.job, table), table) - (draft.nodes - draft.loose)
+        if more > 0 and lacking > 0 and not draft.job.held:
+            giving.add(draft.job.name)
+            lacking -= more * draft.job.accelerators
+    return giving
+
+
+def _stable(pods: board.Pods, table: board.Board) -> int:
+    return sum(count for name, count in pods.items() if not table.nodes[name].volatile)
 
 
 def _bulky(draft: drafts.Draft) -> tuple[int, int]:
@@ -97,7 +117,7 @@ def _stay(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.
 
 
 def _firm(draft: drafts.Draft, pods: board.Pods, table: board.Board, rules: settings.Settings) -> bool:
-    stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
+    stable = _stable(pods, table)
     anywhere = rules.volatile_minimum or not rules.moves
     return sum(pods.values()) >= draft.minimum and (anywhere or stable >= draft.minimum)
 
@@ -114,7 +134,7 @@ def _put(
     pods = _best(draft, kept, table) if rules.moves else _added(draft, kept, table)
     found = sum(pods.values())
     if not _firm(draft, pods, table, rules):
-        out.short, out.stuck = True, True
+        out.short, out.stuck = True, out.stuck | {job.name}
         draft.barred = clearer is None
         pods = {}
     elif found < draft.nodes:
@@ -160,16 +180,15 @@ def _kept(draft: drafts.Draft, table: board.Board, rules: settings.Settings) -> 
         name: count for name, count in pods.items() if count and (name in allowed or not table.nodes[name].schedulable)
     }
     if not rules.volatile_minimum and rules.moves:
-        stable = sum(count for name, count in pods.items() if not table.nodes[name].volatile)
-        loose = max(draft.nodes - max(draft.minimum, stable, draft.nodes - draft.loose), 0)
-        pods = _limited(pods, loose, table)
+        pods = _limited(pods, draft, table)
     return _fewer(pods, draft.nodes, table)
 
 
-def _limited(pods: board.Pods, loose: int, table: board.Board) -> board.Pods:
-    """At most so many of them on volatile cluster nodes."""
-    firm = {name: count for name, count in pods.items() if not table.nodes[name].volatile}
-    return firm | _fewer({name: count for name, count in pods.items() if name not in firm}, loose, table)
+def _limited(pods: board.Pods, draft: drafts.Draft, table: board.Board) -> board.Pods:
+    """On stable and on volatile cluster nodes not more than it counts for."""
+    stable = {name: count for name, count in pods.items() if not table.nodes[name].volatile}
+    volatile = {name: count for name, count in pods.items() if name not in stable}
+    return _fewer(stable, draft.nodes - draft.loose, table) | _fewer(volatile, draft.loose, table)
 
 
 def _fewer(pods: board.Pods, wanted: int, table: board.Board) -> board.Pods:

@@ -8,6 +8,8 @@ import statistics
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from elasticjob_operator.autoscaler.simulating import jobs
 
 
@@ -40,8 +42,13 @@ class Result:
 
     @property
     def p99(self) -> float:
-        """The lower order statistic at 99 %, as numpy's `lower`."""
+        """The lower order statistic at 99 %, as numpy's `lower`: of 160 jobs the 158th. What the goal was set by."""
         return self.times[int(0.99 * (len(self.times) - 1))]
+
+    @property
+    def p99_linear(self) -> float:
+        """As numpy's default, between that one and the next."""
+        return interpolated(self.times, 0.99)
 
     @property
     def makespan(self) -> float:
@@ -61,6 +68,14 @@ class Result:
         """
         crowd = _Crowd([(run.job.submitted, run.finished or 0.0) for run in self.finished])
         return [_unfairness(run, accelerators / run.job.accelerators, resize_cost, crowd) for run in self.finished]
+
+
+def interpolated(ordered: Sequence[float], part: float) -> float:
+    """A percentile of ascending values, linear between neighbours."""
+    rank = part * (len(ordered) - 1)
+    low = int(rank)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (rank - low) * (ordered[high] - ordered[low])
 
 
 def _unfairness(run: jobs.Running, nodes: float, resize_cost: float, crowd: _Crowd) -> float:

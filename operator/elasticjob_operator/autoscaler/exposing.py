@@ -1,0 +1,48 @@
+"""Part of phase 6: which jobs have how much on volatile cluster nodes, once all sizes are chosen.
+
+Pods that vanish cost all pods of their job what was done since the last checkpoint. So stable cluster nodes go, beyond
+the minimums, first to jobs that fit on one of them, which splitting would slow down, then to the largest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from elasticjob_operator.autoscaler import room
+
+if TYPE_CHECKING:
+    from elasticjob_operator.autoscaler import drafts, settings, snapshot
+
+
+def expose(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> None:
+    """Choose each draft's `loose`; as they are counted already where this choice does not fit."""
+    space = room.Room(snap)
+    if not space.any_volatile:
+        return
+    active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
+    firm = {draft.job.name: _needed(draft, rules) for draft in active}
+    for draft in active:
+        space.take(draft, firm[draft.job.name], volatile=False)
+    for draft in sorted(active, key=lambda d: _rank(d, space)):
+        more = min(draft.nodes - firm[draft.job.name], space.pods(draft, draft.kind, volatile=False))
+        firm[draft.job.name] += more
+        loose = draft.nodes - firm[draft.job.name]
+        if loose > space.pods(draft, draft.kind, volatile=True):
+            return
+        space.take(draft, more, volatile=False)
+        space.take(draft, loose, volatile=True)
+    for draft in active:
+        draft.loose = draft.nodes - firm[draft.job.name]
+
+
+def _needed(draft: drafts.Draft, rules: settings.Settings) -> int:
+    """Nodes that must be on stable cluster nodes."""
+    if rules.volatile_minimum:
+        return 0
+    return min(draft.minimum, draft.job.minimum, draft.nodes)
+
+
+def _rank(draft: drafts.Draft, space: room.Room) -> tuple[bool, bool, int, str]:
+    """Who can be nowhere else, who fits on one cluster node, who has most pods."""
+    movable = space.pods(draft, draft.kind, volatile=True) > 0
+    return movable, draft.nodes > space.volatile_hosts(draft.kind, draft.job.sized), -draft.nodes, draft.job.name
