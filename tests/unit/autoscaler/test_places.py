@@ -125,6 +125,24 @@ def test_spot_holds_surplus_and_never_a_minimum() -> None:
     assert where(grants["k"]) == {"a0": 2}
 
 
+def test_stable_cluster_nodes_go_to_who_fits_on_one_and_then_to_the_largest() -> None:
+    cluster = (*nodes(4), *nodes(4, prefix="spot", volatile=True))
+    grants = decide(cluster, job("small", 1, 3), job("middle", 1, 9), job("large", 1, 20))
+    stable = {name: sum(n for host, n in where(grant).items() if host[0] == "a") for name, grant in grants.items()}
+
+    assert sizes(grants) == {"small": 3, "middle": 9, "large": 20}
+    assert stable == {"small": 3, "middle": 1, "large": 12}
+
+
+def test_only_as_many_leave_stable_cluster_nodes_as_a_newcomers_minimum_needs() -> None:
+    cluster = (*nodes(2), *nodes(2, prefix="spot", volatile=True))
+    before = {"a": {"a0": 4}, "b": {"a1": 4}}
+    grants = decide(cluster, *(job(name, 1, 4, on=pods) for name, pods in before.items()), job("new", 1, 1))
+
+    assert sizes(grants) == {"a": 4, "b": 4, "new": 1}
+    assert [where(grants[name]) == pods for name, pods in before.items()].count(True) == 1
+
+
 def test_a_minimum_for_which_only_spot_is_free_waits() -> None:
     cluster = (*nodes(1), *nodes(2, prefix="spot", volatile=True))
     grants = decide(cluster, job("j", 4, 4), job("k", 2, 2, age=10.0))

@@ -84,10 +84,15 @@ def test_figures_of_a_result() -> None:
     result = run(job("a"), job("b", submitted=600.0))
 
     assert result.mean == 130
-    assert result.p99 == 130
+    assert result.p99 == result.p99_linear == 130
     assert result.makespan == 730
     assert result.needless_waits == 0
     assert result.unfairness(8, 30) == [1.0, 1.0]
+
+
+def test_a_percentile_lies_between_its_neighbours() -> None:
+    assert results.interpolated([0.0, 10.0, 20.0], 0.75) == 15
+    assert results.interpolated([7.0], 0.99) == 7
 
 
 def test_a_picture_is_xml_with_a_band_for_each_job() -> None:
