@@ -197,3 +197,22 @@ def test_an_allocation_survives_the_api() -> None:
     plain = allocation.Allocation(0, "Waiting", time=NOW)
     assert allocation.parse(allocation.dump(plain)) == plain
     assert allocation.dump(plain) == {"nodes": 0, "reason": "Waiting", "message": "", "time": at(NOW)}
+
+
+@pytest.mark.parametrize(("limit", "machines", "size"), [(8, 2, 6), (5, 1, 0), (0, 1, 0)])
+def test_pods_left_pending_bring_cluster_nodes_up_to_the_limit_and_the_grant_follows(
+    limit: int, machines: int, size: int
+) -> None:
+    """A pretended cluster autoscaler adds a cluster node of four wherever a pod finds no room."""
+    wish, nodes, pods = job("a", minNodes=6, maxNodes=6), [node("n1")], list[dict[str, Any]]()
+    for _ in range(6):
+        seen = paint(wish, nodes=nodes, pods=pods)
+        made = deciding.decide(seen.snapshot, settings.Settings(moves=False, pending_limit=limit))
+        found = carrying.carried(made, seen, {}, {}, NOW)[0]["uid-a"]
+        wish["status"] = {"allocation": allocation.dump(found)}
+        hosts = [f"n{n // 4 + 1}" if n // 4 < len(nodes) else "" for n in range(found.wanted)]
+        pods = [pod(f"a-{n}-0", host, job="a", unschedulable=not host) for n, host in enumerate(hosts)]
+        if "" in hosts:
+            nodes.append(node(f"n{len(nodes) + 1}"))
+
+    assert (len(nodes), found.nodes, found.pending) == (machines, size, 0)
