@@ -47,7 +47,9 @@ def test_jobs_share_the_cluster_by_priority_and_throughput(scene: Scene, cluster
     sharing.settle("the cluster node that is back to be used", *three, "urgent", total=DEVICES)
     assert all(map(sharing.given, three))
 
-    print(f"idle share: {sharing.idle_share(begin, now(), DEVICES):.1%}; grants: {sharing.grants}")
+    idle = sharing.idle_share(begin, now(), DEVICES)
+    print(f"idle share: {idle:.1%}; grants: {sharing.grants}")
+    assert idle < 0.5  # 15 % on a busy machine; a cluster node was gone for a while
     sharing.finish("urgent")
     sharing.finish("scales")
     for name in (*three, "urgent"):
