@@ -13,12 +13,28 @@ SERVERS = ("etcd", "kube-apiserver")
 NAMES = "dns"
 CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 
-# Metadata shows who asked for what and what was answered, which is all that the tests ask; requests are logged once.
+# Who asked for what and what was answered, once a request; and of writes to pods, jobs and their rounds what they hold,
+# by which the whole run is judged afterwards (support.audit_invariants).
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
+omitManagedFields: true
 rules:
+  - level: Metadata
+    verbs: [get, list, watch]
+  - level: RequestResponse
+    resources:
+      - {group: "", resources: [pods, "pods/*", configmaps]}
+      - {group: elasticjob.dev, resources: ["*"]}
+  - level: Request
+    verbs: [create]
+    resources:
+      - {group: "", resources: [services, serviceaccounts]}
+      - {group: coordination.k8s.io, resources: [leases]}
+      - {group: rbac.authorization.k8s.io, resources: [roles, rolebindings]}
+      - {group: networking.k8s.io, resources: [networkpolicies]}
+      - {group: policy, resources: [poddisruptionbudgets]}
   - level: Metadata
 """
 

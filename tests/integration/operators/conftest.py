@@ -9,16 +9,22 @@ import pytest
 
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
-from support import checkout, operator_cluster, operator_nodes, operator_simulation
+from support import audit, audit_invariants, checkout, operator_cluster, operator_nodes, operator_simulation
 
 
 @pytest.fixture(scope="package")
 def control_plane() -> Iterator[LocalCluster]:
-    """A real etcd and API server with the chart installed, for all tests of this folder."""
+    """A real etcd and API server with the chart installed, for all tests of this folder.
+
+    In the end everything that was written, in whichever test, is judged together.
+    """
     cluster = LocalCluster.start(name=checkout.cluster_name("operators"), control_plane_only=True)
-    operator_cluster.install(cluster)
-    yield cluster
-    cluster.down()
+    try:
+        operator_cluster.install(cluster)
+        yield cluster
+        assert audit_invariants.violations(audit.entries(cluster.audit_log)) == []
+    finally:
+        cluster.down()
 
 
 @pytest.fixture
