@@ -1,13 +1,24 @@
-"""A way to the API server on which the operator can be killed just before, or just after, its n-th write."""
+"""A way to the API server on which the operator can be killed just before, or just after, its n-th write, and on which
+whatever else goes wrong that ``operator_faults`` knows.
+"""
 
+import base64
 import contextlib
+import json
+import pathlib
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import aiohttp
+import yaml
 from aiohttp import web
 
+from support.operator_faults import JOBS, Asked, Fault, asked
+
 HOP = {"host", "connection", "transfer-encoding", "content-length", "content-encoding"}
+
+
+NONE = Fault()
 
 
 class Proxy:
@@ -20,6 +31,18 @@ class Proxy:
         self.writes: list[str] = []
         self.before: Callable[[int], bool] = lambda count: False
         self.after: Callable[[int], bool] = lambda count: False
+        self.faults: Mapping[str, Fault] = {}
+        """By namespace."""
+
+    @classmethod
+    def to(cls, kubeconfig: pathlib.Path) -> "Proxy":
+        """A way to the API server of a kubeconfig."""
+        found = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
+        data = found.get("certificate-authority-data")
+        authority = base64.b64decode(data).decode() if data else None
+        return cls(
+            found["server"], ssl.create_default_context(cadata=authority, cafile=found.get("certificate-authority"))
+        )
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
@@ -35,8 +58,8 @@ class Proxy:
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
-            await self._session.close()
             await runner.cleanup()
+            await self._session.close()
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         counted = (
@@ -48,28 +71,57 @@ class Proxy:
             if self.before(len(self.writes)):
                 raise web.HTTPServiceUnavailable
         count = len(self.writes)
-        response = await self._forward(request)
+        what = asked(request.method, request.path, request.query)
+        response = await self._faulty(request, what, self.faults.get(what.namespace, NONE))
         if counted and self.after(count):
             raise web.HTTPServiceUnavailable
         return response
 
-    async def _forward(self, request: web.Request) -> web.StreamResponse:
+    async def _faulty(self, request: web.Request, what: Asked, fault: Fault) -> web.StreamResponse:
+        if instead := await fault.answer(what):
+            return web.json_response(instead.body, status=instead.status, headers=instead.headers)
+        async with self._asked(request) as answer:
+            if what.watch and answer.ok:
+                spared = fault.silences and what.plural == JOBS
+                return await self._watch(request, answer, what, NONE if spared else fault)
+            body = await answer.read()
+        if fault.cuts(what):
+            if request.transport:
+                request.transport.abort()
+            return web.Response()  # which nobody gets
+        body = fault.reply(what, request.path_qs, body)
+        return web.Response(body=body, status=answer.status, headers=_headers(answer.headers))
+
+    @contextlib.asynccontextmanager
+    async def _asked(self, request: web.Request) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._session is not None
-        headers = {key: value for key, value in request.headers.items() if key.lower() not in HOP}
         async with self._session.request(
             request.method,
             self._server + request.path_qs,
-            headers=headers,
+            headers=_headers(request.headers),
             data=await request.read() or None,
             timeout=aiohttp.ClientTimeout(total=None),
         ) as answer:
-            response = web.StreamResponse(status=answer.status)
-            for key, value in answer.headers.items():
-                if key.lower() not in HOP:
-                    response.headers[key] = value
-            await response.prepare(request)
-            with contextlib.suppress(ConnectionError, aiohttp.ClientError):
-                async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
-                await response.write_eof()
-            return response
+            yield answer
+
+    async def _watch(
+        self, request: web.Request, answer: aiohttp.ClientResponse, what: Asked, fault: Fault
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers=_headers(answer.headers))
+        await response.prepare(request)
+        rest, number = b"", 0
+        with contextlib.suppress(ConnectionError, aiohttp.ClientError, EOFError):
+            async for chunk in answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    event = await fault.event(what, number, json.loads(line))
+                    number += 1
+                    if event is not None:
+                        await response.write(json.dumps(event).encode() + b"\n")
+        with contextlib.suppress(ConnectionError):
+            await response.write_eof()
+        return response
+
+
+def _headers(found: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in found.items() if key.lower() not in HOP}

@@ -49,17 +49,24 @@ class Simulation:
         self.node = NODE
         self.finishing = False
         self.step = 0
+        self.pace = PACE
+        self._seen: tuple[dict[str, Any] | None, dict[int, dict[str, Any]]] | None = None
+        """What the agents go by: read once for all that act at a time, and again after each write."""
 
     async def run(self) -> None:
         """Act until cancelled; what another writer was quicker at, or the server too slow for, is tried again."""
         while True:
             with contextlib.suppress(errors.ConflictError, errors.NotFoundError, errors.UnavailableError):
                 await self._act()
-            await asyncio.sleep(PACE)
+            await asyncio.sleep(self.pace)
 
     async def pods(self) -> list[dict[str, Any]]:
         """The job's pods."""
         return await self._client.list("Pod", self.namespace, names.selector(self.job))
+
+    async def leases(self) -> list[dict[str, Any]]:
+        """The job's Leases."""
+        return await self._client.list("Lease", self.namespace, names.selector(self.job))
 
     async def round(self) -> record.Record | None:
         """The job's round."""
@@ -82,6 +89,7 @@ class Simulation:
         process.left, process.training = process.training, 0
 
     async def _act(self) -> None:
+        self._seen = None
         for pod in await self.pods():
             name, phase = pod["metadata"]["name"], pod["status"].get("phase")
             if name in self.paused:
@@ -138,11 +146,12 @@ class Simulation:
     # The agents
 
     async def _agent(self, process: Process) -> None:
-        found = await self._client.get("ConfigMap", self.namespace, names.config_map(self.job))
+        if self._seen is None:
+            self._seen = await self._look()
+        found, items = self._seen
         if found is None:
             return
         now = record.parse(found["data"][record.KEY])
-        items = {int(i["metadata"]["labels"][names.SLOT_LABEL]): i for i in await self._leases()}
         leases = {
             slot: lease.parse(slot, i["spec"].get("holderIdentity"), i["metadata"].get("annotations"))
             for slot, i in items.items()
@@ -168,6 +177,11 @@ class Simulation:
                 waited=1000.0,
             )
             await self._carry_out(process, agent.decide(situation), found, items[own.slot], own)
+
+    async def _look(self) -> tuple[dict[str, Any] | None, dict[int, dict[str, Any]]]:
+        """The round's object and the Leases', by slot."""
+        found = await self._client.get("ConfigMap", self.namespace, names.config_map(self.job))
+        return found, {int(i["metadata"]["labels"][names.SLOT_LABEL]): i for i in await self.leases()}
 
     async def _carry_out(
         self, process: Process, action: agent.Action, found: dict[str, Any], item: dict[str, Any], own: lease.SlotLease
@@ -228,14 +242,13 @@ class Simulation:
         if own.nonce == process.me.nonce:
             await self._write(found, lease.SlotLease(own.slot, seen=own.seen))
 
-    async def _leases(self) -> list[dict[str, Any]]:
-        return await self._client.list("Lease", self.namespace, names.selector(self.job))
-
     async def _write(self, item: dict[str, Any], value: lease.SlotLease) -> None:
+        self._seen = None
         item["spec"]["holderIdentity"] = lease.holder(value)
         item["metadata"]["annotations"] = lease.annotations(value)
         await self._client.replace("Lease", item)
 
     async def _write_round(self, found: dict[str, Any], new: record.Record) -> None:
+        self._seen = None
         found["data"][record.KEY] = record.dump(new)
         await self._client.replace("ConfigMap", found)

@@ -6,6 +6,7 @@ content types, which differ from what we need in ways that are easy to miss.
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -28,6 +29,13 @@ POOL = 64
 
 PAGE = 500
 """Objects a page of a long list, as kubectl asks for."""
+
+REPEATS, REPEAT_SECONDS, PATIENCE_SECONDS = 4, 0.2, 5.0
+"""A read that the server has no time for is repeated so often, after a pause that doubles, or the one that the server
+asks for if it is no longer than the last: a look at a job reads much, and would come to nothing by one busy moment."""
+
+LAG_SECONDS = 60.0
+"""So long an API server may lag behind what was read from it before."""
 
 WATCH_SECONDS, SILENT_SECONDS = 300, 150
 """A watch is begun anew after so long, and given up when nothing comes for so long: bookmarks come every minute."""
@@ -71,6 +79,8 @@ class Client:
         settings.connection_pool_maxsize = POOL
         settings.client_session_kwargs = {"trust_env": False}  # an HTTP_PROXY is for the world outside
         self._client: Any = api_client.ApiClient(settings)
+        self._newest: dict[str, int] = {}  # by kind: only versions of one kind can be compared
+        self._behind: dict[str, float] = {}
 
     async def request(
         self,
@@ -81,14 +91,23 @@ class Client:
         body: Mapping[str, Any] | None = None,
         seconds: float = REQUEST_SECONDS,
     ) -> dict[str, Any]:
-        """Send one request; its JSON answer.
+        """Send one request; its JSON answer. A read that gets none for now is repeated a few times.
 
         Raises:
             errors.ApiError: there was no good one.
         """
-        response = await self._send(method, where, query, body, aiohttp.ClientTimeout(total=seconds))
-        with _connection_errors(method, where):
-            return dict(json.loads(await response.read()))
+        repeats = REPEATS if method == "GET" else 0  # whether a write was carried out is not known
+        for number in itertools.count():
+            try:
+                response = await self._send(method, where, query, body, aiohttp.ClientTimeout(total=seconds))
+                with _connection_errors(method, where):
+                    return dict(json.loads(await response.read()))
+            except errors.UnavailableError as error:
+                pause = error.retry_after or REPEAT_SECONDS * 2**number
+                if number == repeats or not error.status or pause > PATIENCE_SECONDS:
+                    raise
+                await asyncio.sleep(pause)
+        raise AssertionError  # not reached
 
     async def watch(self, kind: str, namespace: str | None, query: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
         """The events of a kind from *query*'s ``resourceVersion`` on, bookmarks included, until the server ends them.
@@ -134,7 +153,7 @@ class Client:
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
         """The object, or ``None`` where there is none."""
         try:
-            return await self.request("GET", path(kind, namespace, name))
+            return self._known(kind, await self.request("GET", path(kind, namespace, name)))
         except errors.NotFoundError:
             return None
 
@@ -144,11 +163,19 @@ class Client:
         return [item async for page in self.pages(kind, namespace, query) for item in page.get("items") or ()]
 
     async def pages(self, kind: str, namespace: str | None, query: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
-        """A list, page by page; each says the ``resourceVersion`` from which a watch goes on."""
+        """A list, page by page; each says the ``resourceVersion`` from which a watch goes on.
+
+        Raises:
+            errors.UnavailableError: (among others) it is older than what was known of this kind before it was asked
+                for, as from an API server that lags behind another: what is not in it may be there all the same.
+        """
         more = ""
         while True:
             asked = {"limit": str(PAGE), **query, **({"continue": more} if more else {})}
+            known = self._newest.get(kind, 0)
             found = await self.request("GET", path(kind, namespace), query=asked)
+            if not more:  # later pages are of the first one's time
+                self._check(kind, known, _version(found))
             yield found
             more = found["metadata"].get("continue")
             if not more:
@@ -156,13 +183,15 @@ class Client:
 
     async def create(self, kind: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Make the object. A pod is made of what a person has written: no field of it is dropped without a word."""
-        strict = {"fieldValidation": "Strict"} if kind == "Pod" else None
-        return await self.request("POST", path(kind, manifest["metadata"]["namespace"]), query=strict, body=manifest)
+        where, strict = path(kind, manifest["metadata"]["namespace"]), {"fieldValidation": "Strict"}
+        made = await self.request("POST", where, query=strict if kind == "Pod" else None, body=manifest)
+        return self._known(kind, made)
 
     async def replace(self, kind: str, manifest: Mapping[str, Any], *, sub: str = "") -> dict[str, Any]:
         """Write the object (or its *sub*resource), whose ``resourceVersion`` must still be the current one."""
         meta = manifest["metadata"]
-        return await self.request("PUT", path(kind, meta["namespace"], meta["name"], sub=sub), body=manifest)
+        where = path(kind, meta["namespace"], meta["name"], sub=sub)
+        return self._known(kind, await self.request("PUT", where, body=manifest))
 
     async def delete(
         self, kind: str, namespace: str, name: str, *, uid: str, version: str = "", force: bool = False
@@ -180,9 +209,33 @@ class Client:
         except (errors.NotFoundError, errors.ConflictError):
             return
 
+    def _check(self, kind: str, known: int, version: int) -> None:
+        """Refuse a list that is older than what was *known* of its kind.
+
+        What stays so is believed in the end: the server's data may have been restored from a backup.
+        """
+        now = asyncio.get_running_loop().time()
+        if version >= known:
+            self._behind.pop(kind, None)
+            self._newest[kind] = max(self._newest.get(kind, 0), version)
+        elif now - self._behind.setdefault(kind, now) < LAG_SECONDS:
+            raise errors.UnavailableError(0, f"the list of {kind}s is of {version}, and {known} was read before it")
+        else:
+            self._newest[kind] = version
+
+    def _known(self, kind: str, found: dict[str, Any]) -> dict[str, Any]:
+        self._newest[kind] = max(self._newest.get(kind, 0), _version(found))
+        return found
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+
+def _version(found: Mapping[str, Any]) -> int:
+    """An object's or a list's place in time, where it is one: 0 where the server numbers in another way."""
+    text = str((found.get("metadata") or {}).get("resourceVersion", ""))
+    return int(text) if text.isascii() and text.isdecimal() else 0
 
 
 @contextlib.contextmanager

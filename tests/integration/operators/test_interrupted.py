@@ -1,13 +1,10 @@
 """The operator killed with no warning, just before and just after its writes: what it was at, the next one finishes."""
 
 import asyncio
-import base64
 import pathlib
-import ssl
 from collections.abc import AsyncIterator
 
 import pytest
-import yaml
 
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
@@ -20,12 +17,7 @@ from support.operator_simulation import Simulation
 @pytest.fixture
 async def proxy(control_plane: LocalCluster) -> AsyncIterator[tuple[Proxy, str]]:
     """A way to the API server, and its URL."""
-    found = yaml.safe_load(control_plane.kubeconfig.read_text())["clusters"][0]["cluster"]
-    data = found.get("certificate-authority-data")
-    tls = ssl.create_default_context(
-        cadata=base64.b64decode(data).decode() if data else None, cafile=found.get("certificate-authority")
-    )
-    way = Proxy(found["server"], tls)
+    way = Proxy.to(control_plane.kubeconfig)
     async with way.serving() as url:
         yield way, url
 

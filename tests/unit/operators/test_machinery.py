@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from kubernetes.aio.client import configuration
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.core.actions import Create, DeletePod, Event, Problem, ReleaseLease, WriteRound
@@ -361,7 +362,7 @@ async def test_of_a_pod_no_field_is_dropped_without_a_word(monkeypatch: pytest.M
         return {}
 
     monkeypatch.setattr(clients.Client, "request", request)
-    client = clients.Client.__new__(clients.Client)  # no connection
+    client = clients.Client(configuration.Configuration())
 
     await client.create("Pod", a_pod_manifest("digits-0-0"))
 

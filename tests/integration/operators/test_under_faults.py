@@ -1,0 +1,154 @@
+"""A job's whole life under each fault that can be between the operator and the API server.
+
+One operator keeps all of these jobs, each in a namespace with a fault of its own, and one to which nothing happens.
+Each has to come, at every point of its life, to what that one came to; and nobody's fault may end the operator.
+"""
+
+import asyncio
+import contextlib
+import pathlib
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from cluster import LocalCluster
+from elasticjob_operator.kube import client as clients
+from support import audit, audit_invariants, operator_cluster
+from support.operator_cluster import SYSTEM, Operator, kubeconfig_of, until
+from support.operator_faults import every_fault
+from support.operator_job import Job
+from support.operator_outcome import picture
+from support.operator_proxy import Proxy
+from support.operator_simulation import Simulation
+
+PATIENCE = 90
+"""Seconds for one point of a life: a frozen request alone takes 30 s, and the machine may be a busy one."""
+
+PACE = 0.2
+"""Seconds between two looks of a simulated kubelet, of which there are many here."""
+
+LEFT = ("Pod", "Lease", "Role", "RoleBinding", "NetworkPolicy", "PodDisruptionBudget", "ConfigMap", "ServiceAccount")
+
+Picture = Mapping[str, Any]
+
+
+class Life:
+    """A job from its creation to its deletion, and what it came to at each point."""
+
+    def __init__(self, admin: clients.Client, namespace: str, like: "Life | None" = None) -> None:
+        self._admin = admin
+        self._like = like
+        self.job = Job(admin, Simulation(admin, namespace))
+        self.job.simulation.pace = PACE
+        self.points: dict[str, Picture] = {}
+        self.reached: set[str] = set()
+
+    async def run(self) -> None:
+        """All of it."""
+        async with _acting(self.job.simulation):
+            await self.job.apply(nodes=1, maxNodes=3)
+            await self._comes_to("started", nodes=1)
+            await self.job.scale(3)
+            await self._comes_to("grown", nodes=3)
+            await self.job.simulation.remove("digits-1-0")
+            await self.job.comes_to("disruptions", 1, seconds=PATIENCE)
+            await self._comes_to("whole again", nodes=3)
+            await self.job.scale(1)
+            await self._comes_to("shrunk", nodes=1)
+            await self.job.edit(suspend=True)
+            await self._comes_to("suspended", nodes=0)
+            await self._admin.request("DELETE", clients.path("ElasticJob", self.job.namespace, "digits"))
+            await until(self._gone, seconds=PATIENCE)
+
+    async def _comes_to(self, point: str, *, nodes: int) -> None:
+        if nodes:
+            await self.job.trains(nodes, seconds=PATIENCE)
+        else:
+            await self.job.reaches("Suspended", seconds=PATIENCE)
+        await until(lambda: self._settled(point), seconds=PATIENCE)
+        self.reached.add(point)
+
+    async def _settled(self, point: str) -> bool:
+        """Whether it is as the other one's is or, where there is none, as it was two looks of the kubelet before."""
+        before, self.points[point] = self.points.get(point), await picture(self._admin, self.job.simulation)
+        if self._like:
+            return point in self._like.reached and self.points[point] == self._like.points[point]
+        await asyncio.sleep(2 * PACE)
+        return self.points[point] == before
+
+    async def _gone(self) -> bool:
+        found = [i["metadata"]["name"] for kind in LEFT for i in await self._admin.list(kind, self.job.namespace)]
+        return not any(name.startswith("digits") for name in found)
+
+
+@contextlib.asynccontextmanager
+async def _acting(simulation: Simulation) -> AsyncIterator[None]:
+    task = asyncio.create_task(simulation.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+class Lives:
+    """All of them, and what they told."""
+
+    def __init__(self) -> None:
+        self.faults = every_fault()
+        self.ends: dict[str, BaseException | None] = {}
+        self.lives: dict[str, Life] = {}
+        self.survived = False
+        self.log = ""
+
+    async def run(self, cluster: LocalCluster, folder: pathlib.Path) -> None:
+        """All at once."""
+        admin, way = await operator_cluster.connect(cluster.kubeconfig), Proxy.to(cluster.kubeconfig)
+        places = {name: f"faults-{uuid.uuid4().hex[:8]}" for name in ("", *self.faults)}
+        way.faults = {places[name]: fault for name, fault in self.faults.items()}
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(admin.close)
+            for place in places.values():
+                await stack.enter_async_context(operator_cluster.namespace(admin, place))
+            url = await stack.enter_async_context(way.serving())
+            access = kubeconfig_of(cluster, folder / "kube", account="elasticjob", namespace=SYSTEM, server=url)
+            flags = ("--leader-election=false", f"--watch-namespaces={','.join(places.values())}", "--relist-seconds=3")
+            operator = Operator(access, folder / "operator.log", *flags, "--autoscaler=off")
+            operator.start()
+            try:
+                clean = Life(admin, places[""])
+                self.lives = {"": clean, **{name: Life(admin, places[name], clean) for name in self.faults}}
+                found = await asyncio.gather(*(life.run() for life in self.lives.values()), return_exceptions=True)
+                self.ends = dict(zip(self.lives, found, strict=True))
+                self.survived = operator.running
+            finally:
+                operator.kill()
+                self.log = operator.text
+
+
+@pytest.fixture(scope="module")
+def lives(control_plane: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lives:
+    """What became of all jobs."""
+    found = Lives()
+    asyncio.run(found.run(control_plane, tmp_path_factory.mktemp("faults")))
+    return found
+
+
+@pytest.mark.timeout(900)
+def test_no_jobs_fault_ends_the_operator(lives: Lives) -> None:
+    assert lives.ends[""] is None, repr(lives.ends[""])
+    assert lives.survived, lives.log[-5000:]
+    assert "Traceback" not in lives.log, lives.log
+
+
+@pytest.mark.parametrize("fault", every_fault())
+def test_a_job_lives_as_it_would_without_the_fault(lives: Lives, fault: str) -> None:
+    assert lives.lives[fault].points == lives.lives[""].points
+    assert lives.ends[fault] is None, repr(lives.ends[fault])
+    assert lives.faults[fault].hits > 0
+
+
+def test_nothing_was_written_that_must_never_be(lives: Lives, control_plane: LocalCluster) -> None:
+    assert audit_invariants.violations(audit.entries(control_plane.audit_log)) == []
