@@ -15,8 +15,10 @@ _WAITING_IS_TROUBLE = frozenset({
 _ENDS = ("Succeeded", "Failed")
 """Phases of a pod in which nothing runs any more."""
 
-_DISRUPTED = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Terminated", "UnexpectedAdmissionError"})
-"""``status.reason`` of a failed pod whose failure is the cluster's and not the program's."""
+_DISRUPTED = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Terminated"})
+"""``status.reason`` of a failed pod that was taken away. One that its cluster node has never let start (for want of the
+device that it was given: UnexpectedAdmissionError) is none: the next may fare alike, so they are made ever more slowly.
+"""
 
 
 @dataclasses.dataclass(frozen=True)

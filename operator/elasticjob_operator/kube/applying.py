@@ -7,7 +7,7 @@ only a person can change comes back as a problem to tell.
 import asyncio
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from elasticjob_operator.api import job as jobs
@@ -112,9 +112,12 @@ class Applier:
     async def _taken(self, job: jobs.Job, kind: actions.Kind, name: str) -> actions.Problem | None:
         """An object of this name is there: ours (a reply was lost, or a list was old), or somebody else's."""
         found = await self._client.get(kind, job.namespace, name)
-        if found is None or jobs.owns(job, found):
+        if found is None or (jobs.owns(job, found) and not _hidden(job, kind, found)):
             return None
-        message = f"{kind} {name} is not this job's; the job's own is made when that one is gone"
+        if jobs.owns(job, found):
+            message = f"{kind} {name} has lost labels by which it is found: delete it, or put them back"
+        else:
+            message = f"{kind} {name} is not this job's; the job's own is made when that one is gone"
         return actions.Problem(NAME_TAKEN, message, kind)
 
     async def _write_round(self, job: jobs.Job, action: actions.WriteRound) -> actions.Problem | None:
@@ -152,6 +155,12 @@ class Applier:
         if lease.parse(held.slot, owner, found["metadata"].get("annotations")) != held:
             raise errors.ConflictError(0, f"the Lease of slot {held.slot} has changed since it was read")
         return found
+
+
+def _hidden(job: jobs.Job, kind: actions.Kind, found: Mapping[str, Any]) -> bool:
+    """Whether the job's own object is in no list of its objects, because somebody has taken its labels away."""
+    labels = found["metadata"].get("labels") or {}
+    return kind in ("Pod", "Lease") and not names.labels(job.name).items() <= labels.items()
 
 
 def _refusal(error: errors.ApiError, kind: actions.Kind) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from typing import Any
 
 from elasticjob_operator.api import status
 from elasticjob_operator.core import deciding
@@ -105,16 +106,21 @@ async def relist(client: Client, queue: Queue, notice: Notice, watched: tuple[st
     """
     missed: set[str] = set()
     while True:
-        try:
-            jobs = [job for namespace in watched or (None,) for job in await client.list("ElasticJob", namespace)]
-        except errors.ApiError as error:
-            logger.warning("could not list the jobs: %s", error)
-        else:
-            for job in jobs:
-                queue.add(Key(job["metadata"]["namespace"], job["metadata"]["name"]))
-            before, missed = missed, notice.missed({j["metadata"]["uid"]: j["metadata"]["generation"] for j in jobs})
-            if before & missed:
-                logger.critical("the watch of ElasticJobs has told nothing of %d changes", len(before & missed))
-                return
-            notice.prune()
+        jobs = [job for namespace in watched or (None,) for job in await _listed(client, namespace)]
+        for job in jobs:
+            queue.add(Key(job["metadata"]["namespace"], job["metadata"]["name"]))
+        before, missed = missed, notice.missed({j["metadata"]["uid"]: j["metadata"]["generation"] for j in jobs})
+        if before & missed:
+            logger.critical("the watch of ElasticJobs has told nothing of %d changes", len(before & missed))
+            return
+        notice.prune()
         await asyncio.sleep(seconds)
+
+
+async def _listed(client: Client, namespace: str | None) -> list[dict[str, Any]]:
+    """The jobs of a namespace; none where they can't be had: another's are looked at all the same."""
+    try:
+        return await client.list("ElasticJob", namespace)
+    except errors.ApiError as error:
+        logger.warning("could not list the jobs%s: %s", f" of {namespace}" if namespace else "", error)
+        return []

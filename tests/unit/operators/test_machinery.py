@@ -10,6 +10,7 @@ import pytest
 from kubernetes.aio.client import configuration
 
 from elasticjob_operator.api import job as jobs
+from elasticjob_operator.api import names
 from elasticjob_operator.core.actions import Create, DeletePod, Event, Problem, ReleaseLease, WriteRound
 from elasticjob_operator.kube import applying, electing, errors, noticing, queue, recording, watchdog
 from elasticjob_operator.kube import client as clients
@@ -392,15 +393,24 @@ async def test_what_passes_by_itself_is_no_problem_but_tried_again() -> None:
         await applied(client, Create("Pod", a_pod_manifest("digits-0-0")))
 
 
-@pytest.mark.parametrize("ours", [True, False])
-async def test_an_object_that_is_there_already_is_ours_or_a_problem(*, ours: bool) -> None:
+@pytest.mark.parametrize(
+    ("owner", "labels", "told"),
+    [
+        (build.UID, names.labels("digits"), ""),
+        (build.UID, {"team": "vision"}, "Pod digits-0-0 has lost labels by which it is found"),
+        ("another", names.labels("digits"), "Pod digits-0-0 is not this job's"),
+    ],
+)
+async def test_an_object_that_is_there_already_is_ours_or_a_problem(
+    owner: str, labels: dict[str, str], told: str
+) -> None:
     client: Any = FakeClient()
-    owners = [{"uid": build.UID if ours else "another"}]
-    await client.create("Pod", {"metadata": {"name": "digits-0-0", "namespace": "default", "ownerReferences": owners}})
+    meta = {"name": "digits-0-0", "namespace": "default", "ownerReferences": [{"uid": owner}], "labels": labels}
+    await client.create("Pod", {"metadata": meta})
 
     problems = await applied(client, Create("Pod", a_pod_manifest("digits-0-0")))
 
-    assert [p.reason for p in problems] == ([] if ours else ["NameTaken"])
+    assert [(p.reason, p.message[: len(told)]) for p in problems] == ([("NameTaken", told)] if told else [])
 
 
 async def test_a_round_that_has_changed_since_it_was_read_ends_the_reconcile() -> None:
@@ -600,3 +610,41 @@ async def test_a_watch_that_nobody_watches_is_missed() -> None:
     assert watchdog.missing() == ("elasticjobs",)
     for task in tasks:
         task.cancel()
+
+
+async def test_a_status_that_was_decided_on_an_older_job_is_not_written() -> None:
+    client = a_cluster()
+    stale = copy.deepcopy(client.objects["ElasticJob", "digits"])
+    await looked(client)
+    newer = copy.deepcopy(client.objects["ElasticJob", "digits"])
+
+    async def get(kind: str, namespace: str, name: str) -> dict[str, Any] | None:
+        return copy.deepcopy(stale if kind == "ElasticJob" else client.objects.get((kind, name)))
+
+    client.get = get
+    with pytest.raises(errors.ConflictError):
+        await looked(client, 1)
+    assert client.objects["ElasticJob", "digits"] == newer
+
+
+async def test_in_a_namespace_that_ends_nothing_is_tried_again() -> None:
+    client, waiting = a_cluster(), queue.Queue()
+    client.refuse["ServiceAccount"] = errors.EndingError(403, "the namespace is being terminated")
+    reconciler = Reconciler(client, waiting, Reader(client), Applier(client, Pace(1000)), instance="test")
+
+    await reconciler._attempt(KEY)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(waiting.get(), 0.3)
+
+
+async def test_what_a_program_says_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    client: Any = FakeClient()
+    said = "loss\x1b[31m\n2030-01-01 CRITICAL all is lost"
+
+    with caplog.at_level("INFO"):
+        await recording.Recorder(client, instance="x").record(build.a_job(), Event("WorkersFailed", said))
+
+    assert len(caplog.messages) == 1
+    assert "\n" not in caplog.messages[0]
+    assert "\x1b" not in caplog.messages[0]

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.api import times
-from elasticjob_operator.core import pods
+from elasticjob_operator.api.failures import FailureClass
+from elasticjob_operator.core import classing, pods
+from support import operator_builders as build
 
 
 def parsed(status: dict[str, Any], **meta: Any) -> pods.Pod:
@@ -129,3 +131,29 @@ def test_a_name_that_we_did_not_give_is_none_of_ours() -> None:
 @pytest.mark.parametrize(("names", "place"), [(["a"], 0), (["a", "trainer"], 1), (["a", "b"], 0)])
 def test_which_container_trains(names: list[str], place: int) -> None:
     assert pods.trainer([{"name": name} for name in names]) == place
+
+
+def test_a_pod_that_its_cluster_node_never_let_start_is_no_disruption_but_slows_down_the_next() -> None:
+    refused = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no healthy devices present"}
+
+    pod = parsed(refused)
+
+    assert (pod.disrupted, pod.exit_code) == (False, None)
+    assert classing.of_pod(pod, build.a_spec().failure_policy) is FailureClass.INFRASTRUCTURE
+
+
+def test_what_the_kubelet_wrote_of_a_container_that_ran_out_of_memory_is_the_programs_failure() -> None:
+    terminated = {
+        "exitCode": 137,
+        "reason": "OOMKilled",
+        "startedAt": "2026-01-01T10:00:00Z",
+        "finishedAt": "2026-01-01T10:00:07Z",
+        "containerID": "containerd://0f5c",
+    }
+    container = {"name": "trainer", "ready": False, "restartCount": 0, "state": {"terminated": terminated}}
+    conditions = [{"type": "Ready", "status": "False", "reason": "PodFailed"}]
+
+    pod = parsed({"phase": "Failed", "conditions": conditions, "containerStatuses": [container]})
+
+    assert (pod.exit_code, pod.reason, pod.message, pod.disrupted) == (137, "OOMKilled", "OOMKilled", False)
+    assert classing.of_pod(pod, build.a_spec().failure_policy) is FailureClass.USER_ERROR

@@ -1,5 +1,7 @@
 """The operator's and the agents' decisions together, in a cluster in memory, interrupted anywhere."""
 
+import dataclasses
+import itertools
 import random
 from typing import Any
 
@@ -219,3 +221,52 @@ def test_whatever_happens_in_whatever_order_the_job_trains_again(seed: int) -> N
     world.finish()
     world.settle()
     assert world.status["state"] == "Succeeded"
+
+
+def test_what_happened_while_no_operator_ran_is_made_up_for_and_counted_once() -> None:
+    world = started(nodes=4)
+
+    world.fail("digits-3-0")
+    world.fail("digits-2-0", 137)
+    world.kill("digits-1-0")
+    world.scale(3)
+    world.now += 600
+    for _ in range(20):
+        world.agents()
+    world.settle()
+
+    trains(world, 3)
+    assert (world.status["failedPods"], world.status["disruptions"]) == (2, 1)
+
+
+def test_pods_that_never_start_are_made_ever_more_slowly_and_counted_once_each() -> None:
+    world = World(nodes=1, warming=1000, failurePolicy={"maxInfrastructureFailures": 100})
+    world.operate()
+    made = []
+    for second in range(200):
+        world.now += 1
+        for name in [name for name, pod in world.pods.items() if pod.live]:
+            made.append(second)
+            refused = {"phase": "Failed", "ready": False, "started": False, "reason": "UnexpectedAdmissionError"}
+            world.pods[name] = dataclasses.replace(world.pods[name], **refused)
+            world.processes.pop(name)
+        world.operate()
+        world.reap()
+
+    pauses = [after - before for before, after in itertools.pairwise(made)]
+    assert len(made) < 10
+    assert pauses[1:] == sorted(pauses[1:])
+    assert world.status["failedPods"] in (len(made), len(made) - 1)
+    assert len(world.pods) <= 3
+
+
+def test_a_pod_that_succeeded_and_turns_failed_afterwards_changes_nothing() -> None:
+    world = started(nodes=2)
+    world.finish()
+    world.settle()
+
+    world.pods["digits-0-0"] = dataclasses.replace(world.pods["digits-0-0"], phase="Failed", exit_code=137)
+    world.settle()
+
+    assert (world.status["state"], world.status["failures"], world.status["failedPods"]) == ("Succeeded", 0, 0)
+    assert len(world.pods) == 2

@@ -1,0 +1,56 @@
+"""The look at every job now and then: what no watch has told is found, and a watch that tells nothing is."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.kube import errors, noticing, queue, reconciling
+from elasticjob_operator.kube.queue import Key
+
+
+class Jobs:
+    """An API server that holds one job in each namespace, and refuses to tell of some."""
+
+    def __init__(self, *refused: str) -> None:
+        self.refused = refused
+        self.generation = 1
+
+    async def list(self, kind: str, namespace: str | None) -> list[dict[str, Any]]:
+        if namespace in self.refused:
+            raise errors.ForbiddenError(403, "elasticjobs is forbidden")
+        return [self.job(namespace or "default")]
+
+    def job(self, namespace: str) -> dict[str, Any]:
+        meta = {"namespace": namespace, "name": "digits", "uid": f"uid-{namespace}", "generation": self.generation}
+        return {"metadata": meta}
+
+
+async def test_a_namespace_whose_jobs_cannot_be_listed_does_not_hide_the_others() -> None:
+    client: Any = Jobs("red")
+    keys = queue.Queue()
+    task = asyncio.create_task(reconciling.relist(client, keys, noticing.Notice(keys), ("red", "blue"), 300))
+
+    assert await asyncio.wait_for(keys.get(), 5) == Key("blue", "digits")
+    task.cancel()
+
+
+async def test_who_is_told_of_no_change_for_a_whole_interval_is_blind_and_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client: Any = Jobs()
+    keys = queue.Queue()
+
+    await asyncio.wait_for(reconciling.relist(client, keys, noticing.Notice(keys), (), 0.001), 5)
+
+    assert "told nothing of 1 changes" in caplog.text
+
+
+async def test_who_is_told_goes_on() -> None:
+    client: Any = Jobs()
+    keys = queue.Queue()
+    notice = noticing.Notice(keys)
+    notice.event("ElasticJob", {"type": "ADDED", "object": client.job("default")})
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reconciling.relist(client, keys, notice, (), 0.001), 0.1)
