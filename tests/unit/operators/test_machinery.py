@@ -618,7 +618,7 @@ async def test_a_status_that_was_decided_on_an_older_job_is_not_written() -> Non
     await looked(client)
     newer = copy.deepcopy(client.objects["ElasticJob", "digits"])
 
-    async def get(kind: str, namespace: str, name: str) -> dict[str, Any] | None:
+    async def get(kind: str, namespace: str, name: str) -> Any:
         return copy.deepcopy(stale if kind == "ElasticJob" else client.objects.get((kind, name)))
 
     client.get = get

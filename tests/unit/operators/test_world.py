@@ -247,8 +247,7 @@ def test_pods_that_never_start_are_made_ever_more_slowly_and_counted_once_each()
         world.now += 1
         for name in [name for name, pod in world.pods.items() if pod.live]:
             made.append(second)
-            refused = {"phase": "Failed", "ready": False, "started": False, "reason": "UnexpectedAdmissionError"}
-            world.pods[name] = dataclasses.replace(world.pods[name], **refused)
+            world.pods[name] = dataclasses.replace(world.pods[name], phase="Failed", ready=False, started=False)
             world.processes.pop(name)
         world.operate()
         world.reap()
