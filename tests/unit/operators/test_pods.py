@@ -6,7 +6,8 @@ import pytest
 
 from elasticjob_operator.api import times
 from elasticjob_operator.api.failures import FailureClass
-from elasticjob_operator.core import classing, pods
+from elasticjob_operator.core import building, classing, deciding, pods
+from elasticjob_operator.core.actions import DeletePod
 from support import operator_builders as build
 
 
@@ -157,3 +158,17 @@ def test_what_the_kubelet_wrote_of_a_container_that_ran_out_of_memory_is_the_pro
 
     assert (pod.exit_code, pod.reason, pod.message, pod.disrupted) == (137, "OOMKilled", "OOMKilled", False)
     assert classing.of_pod(pod, build.a_spec().failure_policy) is FailureClass.USER_ERROR
+
+
+def test_what_admission_has_put_into_a_pod_is_no_reason_to_make_it_anew() -> None:
+    spec = build.a_spec()
+    made = dict(building.pod(build.a_job(), spec, 0, 0))
+    container = {**made["spec"]["containers"][0], "resources": {"limits": {"cpu": "1"}}, "image": "mirror/of/it:1"}
+    meta = {**made["metadata"], "uid": build.uid(0), "labels": {**made["metadata"]["labels"], "team": "vision"}}
+    changed = {**made, "metadata": meta, "spec": {**made["spec"], "containers": [container, {"name": "proxy"}]}}
+
+    pod = pods.parse("digits", changed)
+
+    assert pod is not None
+    read = build.running([0], having=[pod])
+    assert not [a for a in deciding.decide(read, build.NOW).actions if isinstance(a, DeletePod)]
