@@ -62,11 +62,16 @@ class Job:
 
     async def comes_to(self, field: str, value: object, *, seconds: float = PATIENCE) -> None:
         """Wait until a field of its status has this value."""
+        seen: dict[str, Any] = {}
 
         async def there() -> bool:
-            return (await self.status()).get(field) == value
+            seen.update(await self.status())
+            return seen.get(field) == value
 
-        await until(there, seconds=seconds)
+        try:
+            await until(there, seconds=seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{field} is {seen.get(field)!r}, not {value!r}: {seen}") from error
 
     async def reaches(self, state: str, *, seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait for a state; the status then."""

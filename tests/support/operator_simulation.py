@@ -73,9 +73,15 @@ class Simulation:
         found = await self._client.get("ConfigMap", self.namespace, names.config_map(self.job))
         return record.parse(found["data"][record.KEY]) if found else None
 
-    async def remove(self, name: str) -> None:
-        """Delete a pod with no grace: it is gone at once."""
-        body = {"gracePeriodSeconds": 0}
+    async def remove(self, name: str, *, grace: int = 0) -> None:
+        """Delete a pod; with no grace it is gone at once, and its agent has no time to free its slot."""
+        if not grace:
+            self.paused.add(name)
+        await self._delete(name, grace)
+        self.paused.discard(name)
+
+    async def _delete(self, name: str, grace: int = 0) -> None:
+        body = {"gracePeriodSeconds": grace}
         await self._client.request("DELETE", clients.path("Pod", self.namespace, name), body=body)
 
     async def end(self, name: str, code: int, message: str = "") -> None:
@@ -127,7 +133,7 @@ class Simulation:
         process = self.processes.pop(pod["metadata"]["name"], None)
         if process:
             await self._release(process)
-        await self.remove(pod["metadata"]["name"])
+        await self._delete(pod["metadata"]["name"])
 
     async def _set_status(self, name: str, *, phase: str, state: dict[str, Any], ready: bool) -> None:
         found = await self._client.get("Pod", self.namespace, name)
