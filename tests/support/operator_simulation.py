@@ -73,15 +73,14 @@ class Simulation:
         found = await self._client.get("ConfigMap", self.namespace, names.config_map(self.job))
         return record.parse(found["data"][record.KEY]) if found else None
 
-    async def remove(self, name: str, *, grace: int = 0) -> None:
-        """Delete a pod; with no grace it is gone at once, and its agent has no time to free its slot."""
-        if not grace:
-            self.paused.add(name)
-        await self._delete(name, grace)
+    async def remove(self, name: str) -> None:
+        """Delete a pod with no grace: it is gone at once, and its agent has no time to free its slot."""
+        self.paused.add(name)
+        await self._delete(name)
         self.paused.discard(name)
 
-    async def _delete(self, name: str, grace: int = 0) -> None:
-        body = {"gracePeriodSeconds": grace}
+    async def _delete(self, name: str) -> None:
+        body = {"gracePeriodSeconds": 0}
         await self._client.request("DELETE", clients.path("Pod", self.namespace, name), body=body)
 
     async def end(self, name: str, code: int, message: str = "") -> None:
