@@ -25,3 +25,8 @@ def user(entry: Mapping[str, Any]) -> str:
 def code(entry: Mapping[str, Any]) -> int:
     """The HTTP status that was answered; 0 where none is told, as of a request that was cut off."""
     return int(entry.get("responseStatus", {}).get("code", 0))
+
+
+def unauthorized(entry: Mapping[str, Any]) -> bool:
+    """Whether the asker had no right to it. What admission refuses, as in a namespace that goes, is a 403 as well."""
+    return code(entry) == 403 and entry.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"

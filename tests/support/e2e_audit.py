@@ -21,9 +21,6 @@ OPERATOR = f"system:serviceaccount:{staging.OPERATOR_NAMESPACE}:elasticjob"
 OURS = re.compile(rf"system:serviceaccount:({staging.OPERATOR_NAMESPACE}:.*|.*-worker)")
 """Who belongs to the product: the operator and the jobs' workers."""
 
-ENDING = "because it is being terminated"
-"""In a namespace that goes nobody may create anything: no question of rights."""
-
 
 def requests(audit_log: pathlib.Path) -> Iterator[dict[str, Any]]:
     """What was asked for in the product's name so far."""
@@ -44,8 +41,7 @@ def refused(audit_log: pathlib.Path, outages: Iterable[tuple[datetime, datetime]
         f"{audit.user(event)} {event['verb']} {event['requestURI']}"
         for event in requests(audit_log)
         if event.get("userAgent") != INTRUDER
-        and audit.code(event) == 403
-        and ENDING not in event["responseStatus"].get("message", "")
+        and audit.unauthorized(event)
         and not any(
             began <= datetime.fromisoformat(event["requestReceivedTimestamp"]) <= ended for began, ended in outages
         )
