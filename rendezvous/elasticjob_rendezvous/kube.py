@@ -179,7 +179,8 @@ class Kube:
 
     def list(self, kind: Kind, selector: Selector) -> tuple[list[Object], str]:
         found = self._call("list", kind, query=selector)
-        return found["items"], found["metadata"]["resourceVersion"]
+        with _explained(self._what("list", kind)):
+            return found["items"], found["metadata"]["resourceVersion"]
 
     def watch(self, kind: Kind, selector: Selector, version: str) -> Iterator[tuple[str, Object]]:
         if not version and self._streams:
@@ -203,8 +204,9 @@ class Kube:
 
     def _one(self, verb: str, kind: Kind, **request: Any) -> Object:
         found: Object = self._call(verb, kind, **request)
-        if not found["metadata"]["resourceVersion"]:
-            raise UnreachableError(f"{self._what(verb, kind)}: an object without a version")
+        with _explained(self._what(verb, kind)):
+            if not found["metadata"]["resourceVersion"]:
+                raise UnreachableError(f"{self._what(verb, kind)}: an object without a version")
         return found
 
     def _call(self, verb: str, kind: Kind, **request: Any) -> Any:
@@ -340,9 +342,8 @@ def _told(text: str) -> str:
 
 
 def _retry_after(headers: Any) -> float:
-    with contextlib.suppress(ValueError):
-        return min(max(float(headers.get("Retry-After", 0)), 0.0), 60.0)
-    return 0.0
+    text = str(headers.get("Retry-After", ""))
+    return min(float(text), 60.0) if text.isdecimal() else 0.0
 
 
 def _events(response: Any) -> Iterator[tuple[str, Object]]:

@@ -10,6 +10,7 @@ import contextlib
 import datetime as dt
 import os
 import socket
+import stat
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +71,15 @@ def cut_off(ports: Collection[int]) -> None:
     Torch knows no way to do it: an operation on a stopped server lasts as long as the server's machine.
     """
     for name in os.listdir(_OPEN_FILES) if os.path.isdir(_OPEN_FILES) else ():  # noqa: PTH112, PTH208 - plain text
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as found:
-            if found.family in (socket.AF_INET, socket.AF_INET6) and found.getpeername()[1] in ports:
-                found.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.stat(int(name)).st_mode):  # noqa: PTH116 - of a descriptor
+                _shut(os.dup(int(name)), ports)
+
+
+def _shut(descriptor: int, ports: Collection[int]) -> None:
+    with socket.socket(fileno=descriptor) as found:
+        if found.family in (socket.AF_INET, socket.AF_INET6) and found.getpeername()[1] in ports:
+            found.shutdown(socket.SHUT_RDWR)
 
 
 def agent_prefix(number: int) -> str:

@@ -71,6 +71,14 @@ def test_the_log_of_a_job_that_was_closed_ends_with_the_agents_word_and_no_trace
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
 
 
+def test_a_backend_that_closes_without_a_word_does_not_end_a_pod_without_one(tmp_path: pathlib.Path) -> None:
+    env = pretended(tmp_path, CLOSED.replace('("the job has failed (round 3): TooManyFailures: 1 failure")', ""))
+
+    done = subprocess.run([sys.executable, TORCHRUN], env=env, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (1, "the rendezvous was closed\n")
+
+
 def test_of_a_worker_that_failed_the_log_ends_with_torchs_report_alone(tmp_path: pathlib.Path) -> None:
     env = pretended(tmp_path, CHILD_FAILED)
 

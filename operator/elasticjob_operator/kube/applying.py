@@ -98,7 +98,7 @@ class Applier:
         try:
             await self._client.create(kind, manifest)
         except errors.ConflictError:
-            problem = await self._taken(job, kind, manifest["metadata"]["name"])
+            problem = await self._taken(job, kind, manifest)
             if problem is None and kind == "ConfigMap":
                 raise  # it is ours, but may hold another round than the one that was decided
             return problem
@@ -109,10 +109,11 @@ class Applier:
             return actions.Problem(reason, _told(error.message), kind)
         return None
 
-    async def _taken(self, job: jobs.Job, kind: actions.Kind, name: str) -> actions.Problem | None:
+    async def _taken(self, job: jobs.Job, kind: actions.Kind, manifest: Mapping[str, Any]) -> actions.Problem | None:
         """An object of this name is there: ours (a reply was lost, or a list was old), or somebody else's."""
+        name = manifest["metadata"]["name"]
         found = await self._client.get(kind, job.namespace, name)
-        if found is None or (jobs.owns(job, found) and not _hidden(job, kind, found)):
+        if found is None or (jobs.owns(job, found) and not _hidden(job, kind, manifest, found)):
             return None
         if jobs.owns(job, found):
             message = f"{kind} {name} has lost labels by which it is found: delete it, or put them back"
@@ -157,10 +158,14 @@ class Applier:
         return found
 
 
-def _hidden(job: jobs.Job, kind: actions.Kind, found: Mapping[str, Any]) -> bool:
-    """Whether the job's own object is in no list of its objects, because somebody has taken its labels away."""
+def _hidden(job: jobs.Job, kind: actions.Kind, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether the job's own object is in no list of its objects, because somebody has taken its labels away.
+
+    A Lease is found by its slot's label too, by the operator as by the agents.
+    """
     labels = found["metadata"].get("labels") or {}
-    return kind in ("Pod", "Lease") and not names.labels(job.name).items() <= labels.items()
+    needed = wanted["metadata"]["labels"] if kind == "Lease" else names.labels(job.name)
+    return kind in ("Pod", "Lease") and not needed.items() <= labels.items()
 
 
 def _refusal(error: errors.ApiError, kind: actions.Kind) -> str:

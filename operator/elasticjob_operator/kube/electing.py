@@ -8,7 +8,8 @@ can't renew for that long stops before another may start.
 import asyncio
 import logging
 import time
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from elasticjob_operator.api import names, times
 from elasticjob_operator.kube import errors
@@ -30,6 +31,8 @@ CALL_SECONDS = 4.0
 
 logger = logging.getLogger(__name__)
 
+_Answer = TypeVar("_Answer")
+
 
 class Elector:
     """One candidate."""
@@ -38,6 +41,8 @@ class Elector:
         self._client = client
         self._namespace = namespace
         self._identity = identity
+        self._renewed = 0.0
+        """When the last write that succeeded was sent: others count from when it arrived."""
         self.leads = False
 
     async def acquire(self) -> None:
@@ -63,16 +68,17 @@ class Elector:
     async def keep(self) -> None:
         """Renew for as long as this candidate leads; returns when it does no more."""
         loop = asyncio.get_running_loop()
-        renewed = loop.time()
-        while loop.time() - renewed < GIVE_UP_SECONDS:
-            await asyncio.sleep(RENEW_SECONDS if loop.time() - renewed < RENEW_SECONDS else 1.0)
+        while loop.time() - self._renewed < GIVE_UP_SECONDS:
+            await asyncio.sleep(RENEW_SECONDS if loop.time() - self._renewed < RENEW_SECONDS else 1.0)
             try:
-                found = await self._read()
-                if _holder(found) != self._identity:
-                    logger.error("another operator has taken over: %s", _holder(found) or "nobody yet")
-                    break
-                if await self._write(found):
-                    renewed = loop.time()
+                async with asyncio.timeout_at(self._renewed + GIVE_UP_SECONDS):
+                    found = await self._read()
+                    if _holder(found) != self._identity:
+                        logger.error("another operator has taken over: %s", _holder(found) or "nobody yet")
+                        break
+                    await self._write(found)
+            except TimeoutError:
+                logger.warning("election: not renewed for %.0f s", GIVE_UP_SECONDS)
             except errors.ApiError as error:
                 logger.warning("election: %s", error)
         self.leads = False
@@ -88,15 +94,11 @@ class Elector:
             logger.info("the election's Lease was not released: %s", error)
 
     async def _read(self) -> dict[str, Any] | None:
-        """Raises ``errors.UnavailableError`` where the answer is late: one that is slow must not end the operator."""
-        try:
-            return await asyncio.wait_for(self._client.get("Lease", self._namespace, NAME), CALL_SECONDS + 1)
-        except TimeoutError as error:
-            raise errors.UnavailableError(0, f"no answer within {CALL_SECONDS + 1:.0f} s") from error
+        return await _in_time(self._client.get("Lease", self._namespace, NAME))
 
     async def _write(self, found: dict[str, Any] | None) -> bool:
         """Take or renew the Lease as it was read; whether that has worked."""
-        now = times.exact(time.time())
+        now, sent = times.exact(time.time()), asyncio.get_running_loop().time()
         old = (found or {}).get("spec") or {}
         mine = old.get("holderIdentity") == self._identity
         spec = {
@@ -108,12 +110,21 @@ class Elector:
         }
         try:
             if found is None:
-                await self._client.create("Lease", {**_empty(self._namespace), "spec": spec})
+                await _in_time(self._client.create("Lease", {**_empty(self._namespace), "spec": spec}))
             else:
-                await self._client.replace("Lease", {**found, "spec": spec})
+                await _in_time(self._client.replace("Lease", {**found, "spec": spec}))
         except errors.ConflictError:
             return False
+        self._renewed = sent
         return True
+
+
+async def _in_time(call: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """Raises ``errors.UnavailableError`` where the answer is late: one that is slow must not end the operator."""
+    try:
+        return await asyncio.wait_for(call, CALL_SECONDS + 1)
+    except TimeoutError as error:
+        raise errors.UnavailableError(0, f"no answer within {CALL_SECONDS + 1:.0f} s") from error
 
 
 def _empty(namespace: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from kubernetes.aio.client import configuration
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names
+from elasticjob_operator.core import children
 from elasticjob_operator.core.actions import Create, DeletePod, Event, Problem, ReleaseLease, WriteRound
 from elasticjob_operator.kube import applying, electing, errors, noticing, queue, recording, watchdog
 from elasticjob_operator.kube import client as clients
@@ -314,6 +315,19 @@ async def test_who_cannot_renew_gives_up_before_another_may_start(monkeypatch: p
     assert electing.GIVE_UP_SECONDS < electing.HELD_SECONDS
 
 
+async def test_whose_renewal_is_not_answered_gives_up_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(electing, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(electing, "GIVE_UP_SECONDS", 0.3)
+    client: Any = FakeClient()
+    leader = electing.Elector(client, namespace="system", identity="first")
+    await leader.acquire()
+    monkeypatch.setattr(client, "replace", lambda *_, **__: asyncio.sleep(60))
+
+    await asyncio.wait_for(leader.keep(), 3)
+
+    assert not leader.leads
+
+
 # Carrying out
 
 
@@ -411,6 +425,27 @@ async def test_an_object_that_is_there_already_is_ours_or_a_problem(
     problems = await applied(client, Create("Pod", a_pod_manifest("digits-0-0")))
 
     assert [(p.reason, p.message[: len(told)]) for p in problems] == ([("NameTaken", told)] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (names.labels("digits", 0), []),
+        (names.labels("digits"), ["Lease digits-0 has lost labels by which it is found: delete it, or put them back"]),
+        (
+            names.labels("digits", 7),
+            ["Lease digits-0 has lost labels by which it is found: delete it, or put them back"],
+        ),
+    ],
+)
+async def test_a_lease_without_its_slots_label_is_in_nobodys_list(labels: dict[str, str], told: list[str]) -> None:
+    client: Any = FakeClient()
+    wanted = children.slot_lease(build.a_job(), 0)
+    await client.create("Lease", {**wanted, "metadata": {**wanted["metadata"], "labels": labels}})
+
+    problems = await applied(client, Create("Lease", wanted))
+
+    assert [p.message for p in problems] == told
 
 
 async def test_a_round_that_has_changed_since_it_was_read_ends_the_reconcile() -> None:
