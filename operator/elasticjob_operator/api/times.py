@@ -2,6 +2,9 @@
 
 import datetime as dt
 
+LATEST = int(dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.timezone.utc).timestamp())
+"""The last moment that has a text."""
+
 
 def dump(seconds: int) -> str:
     """The API's text of a moment."""
@@ -14,11 +17,12 @@ def exact(seconds: float) -> str:
 
 
 def parse(text: object) -> int | None:
-    """The moment in *text*; ``None`` where there is none that can be read."""
+    """The moment in *text*; ``None`` where there is none that can be read, or that can't be written again."""
     if not isinstance(text, str):
         return None
     try:
         moment = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         return None
-    return int(moment.timestamp()) if moment.tzinfo else None
+    seconds = int(moment.timestamp()) if moment.tzinfo else -1
+    return seconds if 0 <= seconds <= LATEST else None

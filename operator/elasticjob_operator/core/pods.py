@@ -1,6 +1,7 @@
 """A pod of the job, reduced to what decisions need."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,12 @@ _WAITING_IS_TROUBLE = frozenset({
     "ErrImageNeverPull", "RunContainerError", "CrashLoopBackOff",
 })  # fmt: skip
 """Reasons of a waiting container that do not pass by themselves. Only a native side car is ever restarted."""
+
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,62}[A-Za-z0-9_])?")
+"""What a condition's reason may be (the CRD's bound). A pod's own are any text, in whatever words its scheduler has."""
+
+MAX_REASON = 128
+"""Characters of a container's reason that a status has room for (the CRD's bound)."""
 
 _ENDS = ("Succeeded", "Failed")
 """Phases of a pod in which nothing runs any more."""
@@ -145,14 +152,15 @@ def _runs(name: str | None, status: Mapping[str, Any]) -> bool:
 def _why(ended: Mapping[str, Any]) -> str:
     """The kubelet's word, where it says more than that there was an error: ``OOMKilled``."""
     reason = str(ended.get("reason") or "")
-    return "" if reason in ("Error", "Completed") else reason
+    return "" if reason in ("Error", "Completed") else reason[:MAX_REASON]
 
 
 def _trouble(status: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[str, str]:
     """What keeps the pod from starting: a reason and a message."""
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") == "False":
-        return scheduled.get("reason") or "Unschedulable", scheduled.get("message") or ""
+        reason = str(scheduled.get("reason") or "")
+        return reason if _REASON.fullmatch(reason) else "Unschedulable", scheduled.get("message") or reason
     for container in statuses(status):
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _WAITING_IS_TROUBLE:

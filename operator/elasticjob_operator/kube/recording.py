@@ -14,6 +14,7 @@ from elasticjob_operator.kube.client import Client
 
 CONTROLLER = f"{names.GROUP}/operator"
 MAX_NOTE = 1024
+"""Bytes: of an event with more the API server takes nothing."""
 
 REPEAT_SECONDS = 300.0
 """So long a job's event is not repeated in the same words: what comes and goes must not flood ``kubectl describe``."""
@@ -57,7 +58,7 @@ def manifest(job: jobs.Job, event: Event, *, instance: str, name: str) -> dict[s
         "reportingInstance": instance[:128],
         "action": event.reason,
         "reason": event.reason,
-        "note": event.message[:MAX_NOTE],
+        "note": event.message.encode(errors="replace")[:MAX_NOTE].decode(errors="ignore"),
         "type": "Warning" if event.warning else "Normal",
         "regarding": {
             "apiVersion": names.API_VERSION,

@@ -599,6 +599,13 @@ async def test_the_same_words_are_not_written_again_and_again() -> None:
     assert sorted(i["note"] for (kind, _), i in client.objects.items() if kind == "Event") == ["one", "two"]
 
 
+@pytest.mark.parametrize("said", ["x" * 2000, "数" * 1000, "x" + "数" * 1000, "\ud800" * 2000])
+def test_an_event_is_never_longer_than_the_api_server_takes(said: str) -> None:
+    note = recording.manifest(build.a_job(), Event("A", said), instance="x", name="x")["note"]
+
+    assert 1022 <= len(note.encode()) <= 1024
+
+
 async def test_jobs_that_are_gone_are_not_remembered() -> None:
     client = a_cluster()
     reader = Reader(client)

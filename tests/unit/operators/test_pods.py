@@ -115,6 +115,9 @@ def test_whether_the_cluster_did_it(status: dict[str, Any], *, disrupted: bool) 
     ("status", "trouble"),
     [
         ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}, "Unschedulable"),
+        ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "no room (0/3)"}]}, "Unschedulable"),
+        ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "A" * 65}]}, "Unschedulable"),
+        ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "A" * 64}]}, "A" * 64),
         ({"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}, "ImagePullBackOff"),
         ({"initContainerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]}, "ErrImagePull"),
         ({"initContainerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}, "CrashLoopBackOff"),
@@ -123,6 +126,10 @@ def test_whether_the_cluster_did_it(status: dict[str, Any], *, disrupted: bool) 
 )
 def test_what_keeps_it_from_starting(status: dict[str, Any], trouble: str) -> None:
     assert parsed(status).trouble == trouble
+
+
+def test_a_reason_longer_than_a_status_has_room_for_is_cut() -> None:
+    assert parsed({"phase": "Failed", "containerStatuses": [ended("trainer", 1, reason="x" * 999)]}).reason == "x" * 128
 
 
 def test_a_name_that_we_did_not_give_is_none_of_ours() -> None:

@@ -96,6 +96,13 @@ def test_what_is_no_moment_is_none(text: object) -> None:
     assert times.parse(text) is None
 
 
+@pytest.mark.parametrize(
+    "text", ["0001-01-01T00:00:00Z", "0999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-23:59"]
+)
+def test_a_moment_that_a_status_could_not_say_is_none(text: str) -> None:
+    assert times.parse(text) is None
+
+
 def test_settings_come_from_flags_before_the_environment() -> None:
     env = {"ELASTICJOB_WORKERS": "3", "ELASTICJOB_WATCH_NAMESPACES": "a, b", "ELASTICJOB_LEADER_ELECTION": "False"}
 
