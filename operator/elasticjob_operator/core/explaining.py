@@ -19,7 +19,7 @@ from elasticjob_operator.core.pods import Pod
 from elasticjob_operator.core.resizing import Stage
 from elasticjob_operator.core.situation import Situation
 from elasticjob_operator.core.verdict import Verdict
-from elasticjob_rendezvous.round.record import Phase, Result
+from elasticjob_rendezvous.round.record import Phase, Reason, Result
 
 PODS_PENDING, BACKING_OFF, ALL_READY = "PodsPending", "BackingOff", "AllReady"
 ETCD_PENDING = "EtcdPending"
@@ -59,13 +59,22 @@ def _running(situation: Situation) -> Condition:
         why = closing.told(situation)
         return Condition(conditions.RUNNING, holds=False, reason=why.reason, message=why.message)
     if record.running:
-        message = f"round {record.number} trains on {words.counted(len(record.members), 'node')}"
+        message = f"round {record.number} trains on {words.counted(len(record.members), 'node')}" + _before(situation)
         return Condition(conditions.RUNNING, holds=True, reason=record.reason.value, message=message)
     if not record.plan:
         return Condition(conditions.RUNNING, holds=False, reason=situation.size.reason, message="no nodes are wanted")
     waiting = record.plan - record.absent - _arrived(situation)
     message = f"round {record.number} waits for {words.nodes(waiting)}" if waiting else _too_few(situation)
     return Condition(conditions.RUNNING, holds=False, reason=record.reason.value, message=message + _why(situation))
+
+
+def _before(situation: Situation) -> str:
+    """The last failure, until the round that was formed for it reports a step: it may go the same way."""
+    record, last, progress = situation.record, situation.counters.last_failure, situation.observed.progress
+    stepped = progress is not None and progress.round == record.number
+    if last is None or stepped or record.reason is not Reason.WORKERS_FAILED:
+        return ""
+    return f"; last failure: {describing.whole(last)}"
 
 
 def _why(situation: Situation) -> str:

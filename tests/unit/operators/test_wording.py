@@ -8,8 +8,9 @@ import pytest
 from elasticjob_operator.api import allocation, conditions, status, words
 from elasticjob_operator.autoscaler import decision
 from elasticjob_operator.core import allocating, deciding, sizing
-from elasticjob_rendezvous.round.record import Phase
-from support.operator_builders import NOW, a_job, a_pod, a_round, known_of, running
+from elasticjob_rendezvous.round.lease import Progress
+from elasticjob_rendezvous.round.record import Phase, Reason
+from support.operator_builders import NOW, a_job, a_pod, a_round, held, known_of, running
 
 SOURCES = [path for root in ("operator", "rendezvous") for path in pathlib.Path(root).rglob("*.py")]
 COUNT = re.compile(r"\{[^{}]+\} (nodes|pods|failures|disruptions|accelerators|workers|rounds) ?\b")
@@ -38,6 +39,23 @@ def test_a_round_of_one_is_told_in_the_singular() -> None:
     assert [e.message for e in decision.events] == ["round 1 has 1 node (0); opened because: Started"]
     told = {c.type: c.message for c in decision.status.conditions}
     assert (told["Running"], told["PodsReady"]) == ("round 1 trains on 1 node", "pods ready: 1 of 1")
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (None, "round 2 trains on 1 node; last failure: node 0 failed with exit code 2 [UserError]: no train.py"),
+        (Progress(2, 7, 7, None), "round 2 trains on 1 node"),
+    ],
+)
+def test_a_round_after_a_failure_tells_it_until_it_gets_on(step: Progress | None, text: str) -> None:
+    record = a_round(number=2, plan=[0], reason=Reason.WORKERS_FAILED)
+    job = a_job(nodes=1, known=known_of(record, last_failure=status.Failure(0, 2, "no train.py", NOW, round=1)))
+
+    decision = deciding.decide(running([0], job=job, record=record, leases=[held(0, arrived=2, progress=step)]), NOW)
+
+    told = conditions.find(decision.status.conditions, conditions.RUNNING)
+    assert (told and told.message) == text
 
 
 def test_a_lost_pod_is_named_and_one_that_is_gone_by_its_node() -> None:
