@@ -1,4 +1,4 @@
-"""What a job makes of a machine that loses power and of an API server that goes away: as little as can be."""
+"""What a job makes of a machine without power, an API server that is away, another operator: as little as can be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster import LocalCluster
-from demo import checks
+from demo import checks, staging, story
 from elasticjob_rendezvous.round.record import Reason
 from support import e2e_scenes
 
@@ -65,7 +65,7 @@ def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: Local
     checks.learned(e2e_scenes.finish(scene))
 
 
-def test_training_goes_on_while_there_is_no_api_server(
+def test_training_notices_neither_an_api_server_that_is_away_nor_an_upgrade_of_the_operator(
     local: LocalCluster, scene: Scene, outages: list[tuple[datetime, datetime]]
 ) -> None:
     before, pods = e2e_scenes.start_with_two(scene), scene.pods
@@ -77,7 +77,13 @@ def test_training_goes_on_while_there_is_no_api_server(
     local.start_component("kube-apiserver")
     outages.append((began, datetime.now(UTC)))
     scene.wait("news of the training", lambda: before.last_step > step)
-
-    checks.undisturbed(before, scene.current, pods, scene.pods)
     checks.at_least("steps since", expected=OUTAGE / e2e_scenes.SECONDS_PER_STEP / 2, seen=before.last_step - step)
+
+    staging.install_operator(local, "--reuse-values", f"--set-string=podAnnotations.upgraded={began:%s}")
+    step = before.last_step
+    scene.wait("training after the upgrade", lambda: before.last_step > step)
+    checks.undisturbed(before, scene.current, pods, scene.pods)
+
+    scene.run("scale", f"elasticjob/{story.JOB}", "--replicas=3")
+    scene.wait_round("the new operator to resize the job", lambda one: one.number > before.number and one.size > 2)
     checks.learned(e2e_scenes.finish(scene))
