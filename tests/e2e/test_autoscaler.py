@@ -1,4 +1,7 @@
-"""Real torchruns, whose workers only keep pace, share six pretended GPUs; an urgent job, a cluster node come and go."""
+"""Real torchruns share six pretended GPUs; an urgent job, a cluster node come and go.
+
+One of the jobs trains, and counts how often each image was; the workers of the others only keep pace.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster import LocalCluster
+from demo import checks
 from demo.story import PATIENCE
 from support.e2e_sharing import Sharing, now
 
@@ -25,7 +29,7 @@ def test_jobs_share_the_cluster_by_priority_and_throughput(scene: Scene, cluster
     sharing.prepare()
     sharing.start("scales", 1, 4, pace=0.6, speedup=1)
     sharing.start("flat", 1, 4, pace=0.3)
-    sharing.start("small", 1, 2, pace=0.3)
+    sharing.learn("small", 1, 2)
     three = ("scales", "flat", "small")
     sharing.settle("three jobs to have it all", *three, total=DEVICES)
     begin = now()
@@ -52,5 +56,7 @@ def test_jobs_share_the_cluster_by_priority_and_throughput(scene: Scene, cluster
     assert idle < 0.5  # 15 % on a busy machine; a cluster node was gone for a while
     sharing.finish("urgent")
     sharing.finish("scales")
+    sharing.finish("small")
+    checks.learned(sharing.learned("small"))
     for name in (*three, "urgent"):
         assert len(sharing.resizes(name)) <= 8, sharing.grants  # arrival, loss and return, a step of exploration each

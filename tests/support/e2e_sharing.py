@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from demo import story
+from demo import checks, story
 
 if TYPE_CHECKING:
     from demo.story import Scene
@@ -18,6 +18,11 @@ WORKER = pathlib.Path(__file__).with_name("e2e_light_worker.py")
 PACED = """
 mkdir -p /shared/{name}
 exec torchrun --no-python python3 -u /scripts/worker.py /shared/{name} {pace} {speedup}
+"""
+
+LEARNING = """
+mkdir -p /shared/{name}
+exec torchrun /workspace/train.py --shared=/shared/{name} --epochs=20 --seconds-per-step=2
 """
 
 
@@ -46,6 +51,18 @@ class Sharing:
         self, name: str, least: int, most: int, *, pace: float, speedup: float = 0, priority: str = "normal"
     ) -> None:
         """A job without a size of its own; *pace*: one worker's seconds for a step, of which n take 1 / n**speedup."""
+        self._start(name, least, most, PACED.format(name=name, pace=pace, speedup=speedup), priority)
+
+    def learn(self, name: str, least: int, most: int) -> None:
+        """The example itself, that counts how often each image was trained."""
+        self._start(name, least, most, LEARNING.format(name=name), "normal")
+
+    def learned(self, name: str) -> dict[str, Any]:
+        """What the example says of itself at its end."""
+        pods = f"--selector=elasticjob.dev/job-name={name}"
+        return checks.result_of(self.scene.run("logs", pods, "--tail=-1"))
+
+    def _start(self, name: str, least: int, most: int, script: str, priority: str) -> None:
         job = copy.deepcopy(self._job)
         job["metadata"]["name"] = name
         job["spec"] |= {"minNodes": least, "maxNodes": most}
@@ -53,7 +70,7 @@ class Sharing:
         spec = job["spec"]["template"]["spec"]
         spec["priorityClassName"] = f"sharing-{priority}"
         [container] = spec["containers"]
-        container["command"] = ["sh", "-c", PACED.format(name=name, pace=pace, speedup=speedup)]
+        container["command"] = ["sh", "-c", script]
         container["volumeMounts"].append({"name": "scripts", "mountPath": "/scripts"})
         spec["volumes"].append({"name": "scripts", "configMap": {"name": "scripts"}})
         self._apply(job)
