@@ -6,7 +6,7 @@ Each step ends when what it started answers, or fails with the log of what died.
 from collections.abc import Iterable
 from concurrent import futures
 
-from cluster import containerd, control_plane, kubeconfigs, machines, nodes, parts, pki, waiting, wiring
+from cluster import containerd, control_plane, errors, kubeconfigs, machines, nodes, parts, pki, waiting, wiring
 from cluster.images import stocks
 
 READY_SECONDS = 60
@@ -77,7 +77,7 @@ def reboot_node(site: parts.Parts, node: nodes.Node, *, gpus: int) -> None:
 
 
 def start_components(node: nodes.Node) -> None:
-    """Start what makes a machine a node; the kubelet gives up at once if containerd does not answer yet."""
+    """Start what makes a machine a node; the kubelet gives up at once if nobody listens for it."""
     containerd.start(node.machine, node.machine.home / "containerd.toml")
     for component in ("kubelet", "kube-proxy"):
         node.machine.start(*node.command(component))
@@ -90,8 +90,19 @@ def await_node(site: parts.Parts, node: nodes.Node, *, since: str) -> None:
         lambda: site.api.node_renewed(node.name) != since and site.api.node_ready(node.name),
         seconds=NODE_SECONDS,
         interval=0.2,
-        check=lambda: _alive(node.machine, nodes.COMPONENTS),
+        check=lambda: keep_up(node),
     )
+
+
+def keep_up(node: nodes.Node) -> None:
+    """Fail if a component has died; a kubelet that came before containerd was ready is started again, as by systemd."""
+    try:
+        node.machine.require("kubelet")
+    except errors.ClusterError as death:
+        if containerd.NOT_YET not in str(death):
+            raise
+        node.machine.start(*node.command("kubelet"))
+    _alive(node.machine, nodes.COMPONENTS)
 
 
 def pretend_gpus(site: parts.Parts, node: nodes.Node, count: int) -> None:

@@ -39,6 +39,9 @@ state = "/run/containerd"
     conf_dir = "{pod_network}"
 """
 
+NOT_YET = "server is not initialized yet"
+"""What containerd answers a kubelet as long as it looks through the containers that are there."""
+
 
 def configuration(*, root: Path, pod_network: Path) -> str:
     """The configuration file; `root` is where images and layers are kept, `pod_network` the folder of CNI's files."""
