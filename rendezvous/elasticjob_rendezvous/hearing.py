@@ -16,6 +16,7 @@ import logging
 import os
 import re
 import select
+import sys
 import termios
 import threading
 import time
@@ -54,13 +55,15 @@ class Ear:
         """Who is started from now on is heard."""
         if threading.current_thread() is not threading.main_thread():
             return
+        if sys.__stderr__ is None:  # this process began without one: that descriptor is some other file's now
+            return
         try:
             if self._pipe is None:
                 self._start()
             if self._pipe is not None:
                 os.dup2(self._pipe[1], STDERR)
                 self._hears = True
-        except OSError as error:  # no standard error at all, or no descriptors left
+        except OSError as error:  # no standard error any more, or no descriptors left
             logger.info("what workers say on standard error is not heard: %s", error)
 
     def shut(self) -> None:

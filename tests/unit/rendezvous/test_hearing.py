@@ -124,3 +124,16 @@ def test_outside_the_main_thread_nothing_is_changed(ear: hearing.Ear) -> None:
 
     assert FD.readlink() == before
     assert ear.said(math.inf) == ""
+
+
+def test_a_file_that_has_the_descriptor_of_a_standard_error_that_never_was_is_left_alone() -> None:
+    code = (
+        "import os; from elasticjob_rendezvous import hearing\n"
+        "taken = os.open('/dev/zero', os.O_RDONLY); ear = hearing.Ear(); ear.open()\n"
+        "print(taken, os.readlink('/proc/self/fd/2'))"
+    )
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", code], stdout=subprocess.PIPE, check=True
+    )
+
+    assert done.stdout == b"2 /dev/zero\n"
