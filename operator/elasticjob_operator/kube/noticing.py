@@ -6,7 +6,7 @@ reads, one that is not is found by the next relist.
 """
 
 import asyncio
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 from elasticjob_operator.api import names
@@ -69,10 +69,15 @@ class Notice:
         """Jobs, by UID, of which the API server knows a newer spec than the watch has told."""
         return {uid for uid, generation in listed.items() if self._jobs.get(uid, 0) < generation}
 
-    def prune(self) -> None:
-        """Forget objects of which nothing was heard since the last time: their deletion may never have been told."""
+    def prune(self, jobs: Collection[Key] | None = None) -> None:
+        """Forget objects of which nothing was heard since the last time: their deletion may never have been told.
+
+        Where pods are is known for as long as there is their job (*jobs* are all, if that is known): a pod that trains
+        is not heard of for hours.
+        """
         self._known, self._older = {}, self._known
-        self._places = {uid: place for uid, place in self._places.items() if uid in self._older}
+        if jobs is not None:
+            self._places = {uid: place for uid, place in self._places.items() if place[1] in jobs}
 
     def _cluster_node(self, what: str, item: Mapping[str, Any]) -> None:
         """What happens to a cluster node is news for the jobs that have pods on it."""

@@ -106,21 +106,23 @@ async def relist(client: Client, queue: Queue, notice: Notice, watched: tuple[st
     """
     missed: set[str] = set()
     while True:
-        jobs = [job for namespace in watched or (None,) for job in await _listed(client, namespace)]
-        for job in jobs:
-            queue.add(Key(job["metadata"]["namespace"], job["metadata"]["name"]))
+        listed = [await _listed(client, namespace) for namespace in watched or (None,)]
+        jobs = [job for found in listed for job in found or ()]
+        keys = {Key(job["metadata"]["namespace"], job["metadata"]["name"]) for job in jobs}
+        for key in keys:
+            queue.add(key)
         before, missed = missed, notice.missed({j["metadata"]["uid"]: j["metadata"]["generation"] for j in jobs})
         if before & missed:
             logger.critical("the watch of ElasticJobs has told nothing of %d changes", len(before & missed))
             return
-        notice.prune()
+        notice.prune(None if None in listed else keys)
         await asyncio.sleep(seconds)
 
 
-async def _listed(client: Client, namespace: str | None) -> list[dict[str, Any]]:
-    """The jobs of a namespace; none where they can't be had: another's are looked at all the same."""
+async def _listed(client: Client, namespace: str | None) -> list[dict[str, Any]] | None:
+    """The jobs of a namespace; ``None`` where they can't be had: another's are looked at all the same."""
     try:
         return await client.list("ElasticJob", namespace)
     except errors.ApiError as error:
         logger.warning("could not list the jobs%s: %s", f" of {namespace}" if namespace else "", error)
-        return []
+        return None

@@ -218,6 +218,26 @@ async def test_a_relist_makes_no_news_of_what_was_heard_since_the_last_one() -> 
     assert asked == [0, 0]  # what was not heard of for a whole interval is forgotten
 
 
+async def test_what_happens_to_a_cluster_node_is_news_however_long_its_pods_have_run_without_any() -> None:
+    asked: list[queue.Key] = []
+    waiting: Any = queue.Queue()
+    waiting.add = lambda key, _after=0.0: asked.append(key)
+    notice = noticing.Notice(waiting)
+    notice.event("Pod", {"type": "ADDED", "object": item(spec={"nodeName": "n1"}, status={"phase": "Running"})})
+    node = {"metadata": {"name": "n1"}, "spec": {}}
+    notice.event("Node", {"type": "ADDED", "object": node})
+    for jobs_there in ({KEY}, {KEY}, None, {KEY}):
+        notice.prune(jobs_there)
+    asked.clear()
+
+    notice.event("Node", {"type": "MODIFIED", "object": {**node, "spec": {"unschedulable": True}}})
+    assert asked == [KEY]
+
+    notice.prune({OTHER})
+    notice.event("Node", {"type": "MODIFIED", "object": node})
+    assert asked == [KEY], "a job that is gone has no pods"
+
+
 async def test_jobs_that_came_and_went_leave_nothing_in_memory() -> None:
     waiting = queue.Queue()
     notice = noticing.Notice(waiting)

@@ -54,3 +54,16 @@ async def test_who_is_told_goes_on() -> None:
 
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(reconciling.relist(client, keys, notice, (), 0.001), 0.1)
+
+
+@pytest.mark.parametrize(("refused", "known"), [((), {Key("red", "digits"), Key("blue", "digits")}), (("red",), None)])
+async def test_jobs_count_as_gone_only_where_all_could_be_listed(refused: tuple[str, ...], known: object) -> None:
+    client: Any = Jobs(*refused)
+    keys = queue.Queue()
+    notice: Any = noticing.Notice(keys)
+    pruned: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    notice.prune = pruned.set_result
+    task = asyncio.create_task(reconciling.relist(client, keys, notice, ("red", "blue"), 300))
+
+    assert await asyncio.wait_for(pruned, 5) == known
+    task.cancel()
