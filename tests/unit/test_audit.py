@@ -22,8 +22,11 @@ def test_entries_without_a_user_or_an_answer_are_nobodys(tmp_path: pathlib.Path)
     assert e2e_audit.refused(log, []) == []
 
 
-def test_what_the_product_was_refused_is_found(tmp_path: pathlib.Path) -> None:
+def test_what_the_product_had_no_right_to_is_found_and_what_admission_refused_is_not(tmp_path: pathlib.Path) -> None:
     log = tmp_path / "audit.log"
-    log.write_text(WORKER + ', "responseStatus": {"code": 403}}\n')
+    answer = ', "responseStatus": {"code": 403}'
+    without_right = answer + ', "annotations": {"authorization.k8s.io/decision": "forbid"}'
+    by_admission = answer + ', "annotations": {"authorization.k8s.io/decision": "allow"}'
+    log.write_text("".join(f"{WORKER}{rest}}}\n" for rest in (without_right, by_admission)))
 
     assert e2e_audit.refused(log, []) == ["system:serviceaccount:default:digits-worker get /x"]
