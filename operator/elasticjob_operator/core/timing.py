@@ -38,6 +38,8 @@ class Passage:
     before: int
     """Members of the round before."""
     opened: float
+    planned: bool = True
+    """Whether nodes are wanted: a job that is suspended, or waits for the autoscaler, recovers from nothing."""
     size: int = 0
     detected_in: float | None = None
     gathered: float | None = None
@@ -50,11 +52,12 @@ def advanced(known: Passage | None, observed: Observed, now: float, wall: float)
     record = observed.round.record
     if record is None:
         return None
-    if known is None or known.number != record.number:
+    planned = bool(record.plan)
+    if known is None or known.number != record.number or not (known.planned and planned):
         if record.phase is not Phase.OPEN and known is None:
             return None
         before = known.size if known and known.size else len(record.members)
-        known = Passage(record.number, before, now, detected_in=_detected_in(observed, record, wall))
+        known = Passage(record.number, before, now, planned, detected_in=_detected_in(observed, record, wall))
     if known.gathered is None and (record.running or _gathered(observed, record)):
         known = dataclasses.replace(known, gathered=now)
     if known.sealed is None and record.running:

@@ -55,6 +55,22 @@ def test_each_step_of_a_round_is_timed() -> None:
     )
 
 
+def test_the_time_without_wanted_nodes_is_no_part_of_it() -> None:
+    def resumed(phase: Phase, *, step: int = 0, **fields: Any) -> Observed:
+        return at(phase, 0, 1, reason=Reason.RESUMED, step=step, **fields)
+
+    known = followed(
+        (resumed(Phase.OPEN, plan=()), 1.0),
+        (at(Phase.OPEN, reason=Reason.RESUMED), 101.0),
+        (resumed(Phase.OPEN), 103.0),
+        (resumed(Phase.SEALED), 104.0),
+        (resumed(Phase.SEALED, step=7), 109.0),
+    )
+
+    assert known is not None
+    assert timing.samples(known) == {"stop": 2.0, "form": 1.0, "step": 5.0}
+
+
 def test_what_began_unseen_is_not_timed() -> None:
     assert followed((at(Phase.SEALED, 0, 1), 1.0), (at(Phase.SEALED, 0, 1, step=3), 2.0)) is None
     half = followed(*WHOLE[:4])
