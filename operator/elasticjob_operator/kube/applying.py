@@ -113,12 +113,14 @@ class Applier:
         """An object of this name is there: ours (a reply was lost, or a list was old), or somebody else's."""
         name = manifest["metadata"]["name"]
         found = await self._client.get(kind, job.namespace, name)
-        if found is None or (jobs.owns(job, found) and not _hidden(job, kind, manifest, found)):
+        if found is None:
             return None
-        if jobs.owns(job, found):
+        if not jobs.owns(job, found):
+            message = f"{kind} {name} is not this job's; the job's own is made when that one is gone"
+        elif _hidden(job, kind, manifest, found):
             message = f"{kind} {name} has lost labels by which it is found: delete it, or put them back"
         else:
-            message = f"{kind} {name} is not this job's; the job's own is made when that one is gone"
+            return None
         return actions.Problem(NAME_TAKEN, message, kind)
 
     async def _write_round(self, job: jobs.Job, action: actions.WriteRound) -> actions.Problem | None:
