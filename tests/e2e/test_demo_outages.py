@@ -47,7 +47,7 @@ def without_power(local: LocalCluster, scene: Scene, node: str) -> Iterator[None
 
 
 def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: LocalCluster, scene: Scene) -> None:
-    before = e2e_scenes.start_with_two(scene)
+    before = e2e_scenes.start_with_two(scene, apart=True)
     node = scene.cluster_node_of(before.members[0])
 
     with without_power(local, scene, node):

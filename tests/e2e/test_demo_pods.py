@@ -33,7 +33,7 @@ def status(scene: Scene) -> dict[str, Any]:
 
 
 def test_a_drain_waits_for_a_checkpoint_and_takes_the_pod_then(scene: Scene) -> None:
-    before = e2e_scenes.start_with_two(scene)
+    before = e2e_scenes.start_with_two(scene, apart=True)
     moved = before.members[1]
     node = scene.cluster_node_of(moved)
     here = f"--pod-selector=elasticjob.dev/job-name={story.JOB}"

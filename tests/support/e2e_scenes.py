@@ -6,6 +6,8 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from demo import checks, staging, story
 from demo.watching import View
 
@@ -17,6 +19,18 @@ if TYPE_CHECKING:
     from demo.story import Scene
 
 SECONDS_PER_STEP = 0.75
+
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "labelSelector": {"matchLabels": {"elasticjob.dev/job-name": story.JOB}},
+                "topologyKey": "kubernetes.io/hostname",
+            }
+        ]
+    }
+}
+"""No two pods of the job on one cluster node."""
 
 SIGNAL_WORKERS = """
 import os, pathlib, signal
@@ -36,11 +50,17 @@ def scene(cluster: Cluster, namespace: str) -> Iterator[Scene]:
     cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
-def start_with_two(scene: Scene) -> Round:
-    """The example, with fewer and slower steps, for its last ones are trained at full speed; its first round."""
-    manifest = story.MANIFEST.read_text()
-    manifest = manifest.replace("--epochs=60", "--epochs=20").replace("step=0.25", f"step={SECONDS_PER_STEP}")
-    scene.kubectl("--namespace", scene.view.namespace, "apply", "--filename=-", input=manifest)
+def start_with_two(scene: Scene, *, apart: bool = False) -> Round:
+    """The example, with fewer and slower steps, for its last ones are trained at full speed; its first round.
+
+    *apart* is for tests of a cluster node's loss: the scheduler may else put both pods on one.
+    """
+    text = story.MANIFEST.read_text()
+    text = text.replace("--epochs=60", "--epochs=20").replace("step=0.25", f"step={SECONDS_PER_STEP}")
+    claim, job = yaml.safe_load_all(text)
+    if apart:
+        job["spec"]["template"]["spec"]["affinity"] = APART
+    scene.kubectl("--namespace", scene.view.namespace, "apply", "--filename=-", input=yaml.safe_dump_all([claim, job]))
     return story.first_round(scene)
 
 
