@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import math
 import os
 import random
 import sys
@@ -23,6 +24,7 @@ from torch.distributed.elastic.rendezvous import (
 )
 
 from elasticjob_rendezvous import events, failures, forming, hearing, keeping, kube, meeting, pulse, settings, stores
+from elasticjob_rendezvous.round import lease
 from elasticjob_rendezvous.round.record import Phase, Reason
 from elasticjob_rendezvous.session import Round, Session
 
@@ -206,6 +208,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         logger.warning("%s: %d rounds without progress, the next in %g s", session.label(), self._futile, seconds)
         until = time.monotonic() + seconds
         number = session.left
+        session.tell_pause(lease.Pause(number, math.ceil(time.time() + seconds)))
         while time.monotonic() < until:
             record = session.board.view.record
             if record is not None and record.number != number:

@@ -148,6 +148,12 @@ class Session:
         """What an arrival tells besides."""
         return {"failure": self.failure} if self.failure else {}
 
+    def tell_pause(self, pause: lease.Pause) -> None:
+        """Says in the Lease that the workers have failed, and when the next round comes: nothing rests on it."""
+        seat = self.seat
+        if seat is not None:
+            self._tried(lambda: seat.write(pause=pause, **self.news()), "tell of its pause")
+
     def silent(self) -> frozenset[Member]:
         """Members of the last sealed round that are not heard any more."""
         record = self.board.view.record

@@ -51,7 +51,7 @@ def _budget_exhausted(situation: Situation) -> Verdict | None:
     counters, last = situation.counters, situation.counters.last_failure
     policy = situation.spec.failure_policy
     reason, message = budgets.exhausted(counters.spent, counters.refilled, last.what if last else None, policy)
-    return Verdict(reason, f"{message}; {describing.whole(last)}" if last else message) if reason else None
+    return Verdict(reason, f"{message}; {describing.sentence(last)}" if last else message) if reason else None
 
 
 def _state_lost(situation: Situation) -> Verdict | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from elasticjob_operator.api import status, times
 from elasticjob_operator.api.failures import FailureClass, FailurePolicy
-from elasticjob_operator.core import budgets, classing, describing
+from elasticjob_operator.core import budgets, classing, describing, pausing
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.pods import Pod
 from elasticjob_rendezvous.round.record import Phase, Record
@@ -55,12 +55,13 @@ def count(observed: Observed, record: Record, policy: FailurePolicy, now: int) -
     failed = tuple(p for p in ended if classes[p.uid] is not FailureClass.PREEMPTION)
     gone = () if ending else _gone(observed, record, done)
     lost = tuple(sorted({*_disrupted(still), *gone, *classes} - known - {p.uid for p in failed}))
-    rounds = max(0, record.failures - before.failed_rounds)
+    failed_rounds = max(record.failures + pausing.ahead(observed, record), before.failed_rounds)
+    rounds = failed_rounds - before.failed_rounds
     worker = describing.worker_failure(observed, record, policy, now) if rounds else None
     told = Counter(classes[pod.uid] for pod in failed)
     told[worker.what if worker else FailureClass.USER_ERROR] += rounds
     counters = Counters(
-        failed_rounds=max(record.failures, before.failed_rounds),
+        failed_rounds=failed_rounds,
         failed_pods=before.failed_pods + len(failed),
         failures=before.failures + told[FailureClass.USER_ERROR] + told[FailureClass.FATAL],
         infrastructure=before.infrastructure + told[FailureClass.INFRASTRUCTURE],

@@ -95,8 +95,17 @@ def sentence(failure: status.Failure) -> str:
     )
 
 
+def pointed(failure: status.Failure) -> str:
+    """The line, and where the rest is: what a condition says of a job that goes on, whose status is read with it."""
+    return f"{sentence(failure)} (more in status.lastFailure.details)" if failure.details else sentence(failure)
+
+
 def whole(failure: status.Failure) -> str:
-    """The line, and below it as much of the end of the details as an event or a condition has room for."""
-    line = sentence(failure)
+    """The line, and below it as much of the end of the details as an event has room for."""
+    return detailed(sentence(failure), failure)
+
+
+def detailed(line: str, failure: status.Failure) -> str:
+    """The *line*, and below it as much of the end of the failure's details as a condition has room for."""
     room = MAX_MESSAGE - len(line) - 1
     return f"{line[:MAX_MESSAGE]}\n{failure.details[-room:]}" if failure.details and room > 0 else line[:MAX_MESSAGE]

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from elasticjob_operator.api import conditions, status, words
+from elasticjob_operator.api import conditions, status, times, words
 from elasticjob_operator.api.conditions import Condition
 from elasticjob_operator.core import (
     allocating,
@@ -43,8 +43,8 @@ def explained(situation: Situation, known: status.Status, problems: tuple[Proble
         conditions=tuple(_stamped(situation, condition) for condition in found),
         completion_time=(known.completion_time or situation.now) if over else None,
     )
-    state = _state(situation, known)
-    return dataclasses.replace(known, state=state, reason=_reason(situation, known))
+    known = dataclasses.replace(known, state=_state(situation, known))
+    return dataclasses.replace(known, reason=_reason(situation, known))
 
 
 def _stamped(situation: Situation, condition: Condition) -> Condition:
@@ -58,6 +58,10 @@ def _running(situation: Situation) -> Condition:
     if record.phase is Phase.CLOSED:
         why = closing.told(situation)
         return Condition(conditions.RUNNING, holds=False, reason=why.reason, message=why.message)
+    if situation.paused_until is not None:
+        message = f"the workers of round {record.number} failed without progress; the next round begins at "
+        message += times.dump(situation.paused_until) + _last(situation)
+        return Condition(conditions.RUNNING, holds=False, reason=BACKING_OFF, message=message)
     if record.running:
         message = f"round {record.number} trains on {words.counted(len(record.members), 'node')}" + _before(situation)
         return Condition(conditions.RUNNING, holds=True, reason=record.reason.value, message=message)
@@ -74,14 +78,19 @@ def _before(situation: Situation) -> str:
     stepped = progress is not None and progress.round == record.number
     if last is None or stepped or record.reason is not Reason.WORKERS_FAILED:
         return ""
-    return f"; last failure: {describing.whole(last)}"
+    return f"; last failure: {describing.pointed(last)}"
 
 
 def _why(situation: Situation) -> str:
     """The last failure, if it is what the round was opened for."""
     last = situation.counters.last_failure
     recent = last is not None and (situation.counters.failed or last.round == situation.record.sealed)
-    return f"; {describing.whole(last)}" if last is not None and recent else ""
+    return _last(situation) if recent else ""
+
+
+def _last(situation: Situation) -> str:
+    last = situation.counters.last_failure
+    return f"; {describing.pointed(last)}" if last is not None else ""
 
 
 def _arrived(situation: Situation) -> frozenset[int]:
@@ -124,7 +133,8 @@ def _pods_ready(situation: Situation, problems: tuple[Problem, ...]) -> Conditio
         return Condition(conditions.PODS_READY, holds=False, reason=pod.trouble, message=message)
     if replacing.backoff(situation):
         failed = words.counted(situation.counters.failed_pods, "pod")
-        message = f"{count}; {failed} failed so far, the next is made after a pause"
+        again = times.dump(situation.now + replacing.backoff(situation))
+        message = f"{count}; {failed} failed so far, the next is made at {again}"
         return Condition(conditions.PODS_READY, holds=False, reason=BACKING_OFF, message=message)
     return Condition(conditions.PODS_READY, holds=False, reason=PODS_PENDING, message=count)
 
@@ -171,9 +181,11 @@ def _endings(situation: Situation, *, over: bool) -> tuple[Condition, Condition]
     record = situation.record
     why = closing.told(situation) if over else Verdict("NotOver", "")
     good, bad = over and record.result is Result.SUCCEEDED, over and record.result is Result.FAILED
+    last = situation.counters.last_failure
+    whole = describing.detailed(why.message, last) if last and last.message in why.message else why.message
     return (
         Condition(conditions.SUCCEEDED, holds=good, reason=why.reason, message=why.message if good else ""),
-        Condition(conditions.FAILED, holds=bad, reason=why.reason, message=why.message if bad else ""),
+        Condition(conditions.FAILED, holds=bad, reason=why.reason, message=whole if bad else ""),
     )
 
 
@@ -185,13 +197,26 @@ def _state(situation: Situation, known: status.Status) -> str:
         return "Finishing"
     if not situation.wanted:
         return "Suspended" if known.holds(conditions.SUSPENDED) else "Suspending"
+    if _backs_off(situation, known):
+        return BACKING_OFF
     if record.phase is Phase.OPEN:
         return "Starting" if arriving.first_start(record) else "Reforming"
     return "Resizing" if known.holds(conditions.RESIZING) else "Running"
 
 
+def _backs_off(situation: Situation, known: status.Status) -> str:
+    """What has failed again and again, so that the next try is put off, and nobody trains meanwhile; or nothing."""
+    if situation.paused_until is not None:
+        return Reason.WORKERS_FAILED.value
+    ready = conditions.find(known.conditions, conditions.PODS_READY)
+    pods = situation.record.phase is Phase.OPEN and ready and ready.reason == BACKING_OFF
+    return "PodFailed" if pods else ""
+
+
 def _reason(situation: Situation, known: status.Status) -> str:
     """Of a job that does not run, what its pods lack; else why the round is as it is."""
+    if known.state == BACKING_OFF:
+        return _backs_off(situation, known)
     ready = conditions.find(known.conditions, conditions.PODS_READY)
     if situation.record.phase is Phase.CLOSED:
         return closing.told(situation).reason

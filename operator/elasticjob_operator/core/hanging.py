@@ -33,6 +33,8 @@ def left(situation: Situation) -> int | None:
     deadline = situation.spec.failure_policy.progress_deadline
     if deadline is None or situation.record.phase is not Phase.SEALED or not situation.spec.rendezvous.told:
         return None
+    if situation.paused_until is not None:
+        return None
     return deadline - situation.since(seen(situation))
 
 

@@ -19,11 +19,12 @@ def moments(situation: Situation, before: Record | None) -> status.Status:
     old, record, counters = situation.status, situation.record, situation.counters
     resize = _resize(situation)
     ending = _ending(situation)
+    trains = record.running and situation.paused_until is None
     return dataclasses.replace(
         old,
         observed_generation=situation.observed.job.generation,
         selector=f"{names.selector(situation.observed.job.name)},{names.SLOT_LABEL}",
-        nodes=len(record.member_slots & record.plan) if record.running else 0,
+        nodes=len(record.member_slots & record.plan) if trains else 0,
         wanted=situation.wanted,
         planned=len(record.plan),
         round=record.number,

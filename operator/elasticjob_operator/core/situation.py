@@ -5,7 +5,7 @@ import functools
 
 from elasticjob_operator.api.spec import Spec
 from elasticjob_operator.api.status import Status
-from elasticjob_operator.core import plans, sizing
+from elasticjob_operator.core import pausing, plans, sizing
 from elasticjob_operator.core.counting import Counters
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.sizing import Size
@@ -43,6 +43,11 @@ class Situation:
         return plans.target(
             self.observed, self.record, wanted=self.wanted, most=self.spec.max_nodes, kept=plans.kept(self.spec)
         )
+
+    @functools.cached_property
+    def paused_until(self) -> int | None:
+        """When the next round begins, where the agents wait for that after failure upon failure."""
+        return pausing.until(self.observed, self.record)
 
     @functools.cached_property
     def finished(self) -> frozenset[int]:

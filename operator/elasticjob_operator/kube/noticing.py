@@ -108,7 +108,7 @@ def _news(kind: str, item: Mapping[str, Any]) -> tuple[Hashable, Hashable]:
     if kind == "Lease":
         found = lease.parse(0, (item.get("spec") or {}).get("holderIdentity"), meta.get("annotations"))
         told = (found.pod, found.nonce, found.arrived, found.store, found.finished, found.checkpointed, found.failure)
-        return (*told, found.progress and found.progress.round), found.progress
+        return (*told, found.pause, found.progress and found.progress.round), found.progress
     return meta.get("resourceVersion"), None
 
 

@@ -22,6 +22,7 @@ FINISHED = PREFIX + "finished"
 CHECKPOINTED = PREFIX + "checkpointed"
 PROGRESS = PREFIX + "progress"
 FAILURE = PREFIX + "failure"
+PAUSE = PREFIX + "pause"
 BUSY = PREFIX + "busy"
 
 JOB_LABEL = PREFIX + "job-name"
@@ -39,6 +40,9 @@ MAX_TRACEBACK = 1536
 
 MAX_NUMBER = 2**53
 """Numbers beyond are refused: JSON readers disagree on them, and no job gets there."""
+
+LATEST = 253_402_300_799
+"""The end of the year 9999: no moment is later, because none could be written as a date."""
 
 _HOLDER = re.compile(r"([A-Za-z0-9.-]{1,253})/([0-9a-f]{8})")
 
@@ -65,6 +69,14 @@ class Failure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Pause:
+    """What the slot's process waits for after its workers' failure in a round: ``until`` is by its clock."""
+
+    round: int
+    until: int
+
+
+@dataclasses.dataclass(frozen=True)
 class SlotLease:
     """What a slot's Lease says. Unlike the Lease it has no times: those are judged by the reader's own clock."""
 
@@ -78,6 +90,7 @@ class SlotLease:
     checkpointed: str = ""
     progress: Progress | None = None
     failure: Failure | None = None
+    pause: Pause | None = None
     busy: float = 0.0
     """Seconds of a step that this node's first worker spends on its own work, lately; 0 if it does not say."""
     job: str = ""
@@ -106,6 +119,7 @@ def annotations(lease: SlotLease) -> dict[str, str]:
         CHECKPOINTED: lease.checkpointed,
         PROGRESS: _progress_text(lease.progress),
         FAILURE: _failure_text(lease.failure),
+        PAUSE: json.dumps(dataclasses.asdict(lease.pause), separators=(",", ":")) if lease.pause else "",
         BUSY: f"{lease.busy:.4g}" if lease.busy else "",
     }
     return {key: text for key, text in texts.items() if text}
@@ -140,6 +154,7 @@ def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | Non
         checkpointed=read(CHECKPOINTED, str, ""),
         progress=read(PROGRESS, _progress, None),
         failure=read(FAILURE, _failure, None, MAX_FAILURE),
+        pause=read(PAUSE, _pause, None),
         busy=read(BUSY, _seconds, 0.0),
         refused=tuple(refused),
     )
@@ -174,6 +189,11 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
         raise ValueError(f"not a number from 0: {value!r}")
     return value
+
+
+def _pause(text: str) -> Pause:
+    data = json.loads(text)
+    return Pause(round=_round(data["round"]), until=min(_count(data["until"]), LATEST))
 
 
 def _finite(value: Any) -> bool:

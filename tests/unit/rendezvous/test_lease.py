@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_rendezvous.round import lease
-from elasticjob_rendezvous.round.lease import Failure, Progress, SlotLease
+from elasticjob_rendezvous.round.lease import Failure, Pause, Progress, SlotLease
 
 HELD = SlotLease(
     slot=3,
@@ -18,6 +18,7 @@ HELD = SlotLease(
     checkpointed="n1",
     progress=Progress(4, 17, 1088, 0.25),
     failure=Failure(3, -9, "out of memory"),
+    pause=Pause(3, 1_800_000_016),
 )
 
 
@@ -56,6 +57,8 @@ def test_a_holder_of_another_form_holds_nothing(holder: str) -> None:
         (lease.FAILURE, '{"round": 1, "exitCode": "1", "message": ""}'),
         (lease.FAILURE, '{"round": 1, "exitCode": 2147483648, "message": ""}'),
         (lease.FAILURE, "x" * 5000),
+        (lease.PAUSE, '{"round": 1}'),
+        (lease.PAUSE, '{"round": 1, "until": "soon"}'),
     ],
 )
 def test_garbage_is_absent_and_named(key: str, text: str) -> None:
@@ -66,7 +69,10 @@ def test_garbage_is_absent_and_named(key: str, text: str) -> None:
 
 
 @given(
-    st.text(), st.dictionaries(st.sampled_from([lease.ARRIVED, lease.STORE, lease.PROGRESS, lease.FAILURE]), st.text())
+    st.text(),
+    st.dictionaries(
+        st.sampled_from([lease.ARRIVED, lease.STORE, lease.PROGRESS, lease.FAILURE, lease.PAUSE]), st.text()
+    ),
 )
 def test_nothing_in_a_lease_is_a_crash(holder: str, annotations: dict[str, str]) -> None:
     found = lease.parse(0, holder, annotations)

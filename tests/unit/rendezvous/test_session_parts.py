@@ -334,16 +334,24 @@ def test_members_accuse_one_after_the_other(
 def test_who_pauses_after_failures_is_heard_until_it_opens_the_next_round(
     make: Callable[..., session.Session], clock: list[float]
 ) -> None:
-    mine, muted = make(), list[float]()
+    mine, muted, told = make(), list[float](), list[lease.Pause]()
     record = sealed(2)
     mine.board._view = board.View(record=record)
+    mine.seat = types.SimpleNamespace(  # type: ignore[assignment]
+        slot=0, held=False, lost=False, write=lambda **said: told.append(said["pause"])
+    )
     signs = types.SimpleNamespace(silent=frozenset(), mute=lambda: muted.append(clock[0]))
     returns = handler.KubernetesRendezvousHandler(mine.config)
     for pause in (0, 1, 2, 4, 8, 16, 32, 60, 60):
         place = meeting.Place(record, 1, "10.0.0.1:1")
         mine.round = session.Round(place, store=None, pulse=signs, began=clock[0])  # type: ignore[arg-type]
-        before = clock[0]
+        before, wall = clock[0], time.time()
         returns._come_back(mine)
         assert pause <= muted.pop() - before <= pause + 1
         assert mine.left == record.number
-    assert muted == []
+        if pause:
+            said = told.pop()
+            assert (said.round, said.until >= wall + pause) == (record.number, True), (
+                "it is in the Lease, and until when"
+            )
+    assert (muted, told) == ([], [])
