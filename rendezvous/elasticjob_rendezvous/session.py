@@ -303,7 +303,7 @@ class Session:
             return True
         return self._tried(self.seat.release, "release its slot")
 
-    def _tried(self, part: Callable[[], None], what: str) -> bool:
+    def _tried(self, part: Callable[[], object], what: str) -> bool:
         try:
             part()
         except kube.KubeError as error:

@@ -23,8 +23,10 @@ def pausing(*, number: int = 3, code: int = 1, policy: int = 10, **known: object
     leases[1] = dataclasses.replace(leases[1], failure=dataclasses.replace(FAILED, exit_code=code))
     before = {"failures": 1, "failed_rounds": 1, **known}
     exit_codes = [{"codes": [3], "class": "Fatal"}]
-    fields = {"failurePolicy": {"maxFailures": policy, "exitCodes": exit_codes, "progressDeadlineSeconds": 30}}
-    return running(job=a_job(nodes=2, known=known_of(record, **before), **fields), record=record, leases=leases)
+    rules = {"maxFailures": policy, "exitCodes": exit_codes, "progressDeadlineSeconds": 30}
+    return running(
+        job=a_job(nodes=2, known=known_of(record, **before), failurePolicy=rules), record=record, leases=leases
+    )
 
 
 def told(read: Observed) -> status.Status:
