@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from elasticjob_operator.api import conditions, status
 from elasticjob_operator.api.allocation import PINNED, Allocation
 from elasticjob_operator.api.conditions import Condition
+from elasticjob_operator.core import sizing
 from elasticjob_operator.core.actions import Event
 
 DRY_RUN = "dry run, nothing is done: "
@@ -19,9 +20,12 @@ def allocated(known: status.Status) -> Iterator[Condition]:
 
 
 def events(old: status.Status, new: status.Status) -> Iterator[Event]:
-    """One for each decision that gives the job another size, or none for another reason. A size in spec is none."""
+    """One for each decision that gives the job another size, or none for another reason.
+
+    What the spec itself says is none: a size, or that the job is suspended.
+    """
     before, given = old.allocation, new.allocation
-    if given is None or given.reason == PINNED or (before and _same(before, given)):
+    if given is None or given.reason in (PINNED, sizing.SUSPENDED) or (before and _same(before, given)):
         return
     prefix = DRY_RUN if given.dry_run else ""
     yield Event(given.reason, f"{prefix}{given.message}")

@@ -19,6 +19,9 @@ from elasticjob_operator.core.situation import Situation
 from elasticjob_rendezvous.round import slots
 from elasticjob_rendezvous.round.record import Phase, Reason, Record
 
+_PULLING = {"ErrImagePull", "ImagePullBackOff"}
+"""What the kubelet says in turn of an image that can't be pulled."""
+
 
 def events(situation: Situation, new: status.Status, problems: tuple[Problem, ...], error: str) -> Iterator[Event]:
     """What has changed from the status that was read to *new*. *error* says why the round could not be read."""
@@ -36,6 +39,7 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
     yield from _notices(situation, new)
     yield from _resize(situation.status, new)
     yield from problem(situation.observed.job, *problems[:1])
+    yield from _trouble(situation, new)
     yield from allocating.events(situation.status, new)
     yield from _suspension(situation.status, new)
     yield from _end(situation.status, new)
@@ -134,6 +138,18 @@ def problem(job: Job, *found: Problem) -> Iterator[Event]:
     for one in found:
         if before is None or (before.reason, before.generation) != (one.reason, job.generation):
             yield Event(one.reason, one.message[:1024], warning=True)
+
+
+def _trouble(situation: Situation, new: status.Status) -> Iterator[Event]:
+    """What keeps pods from starting, in their own words, each time that it is something else."""
+    before, now = (conditions.find(s.conditions, conditions.PODS_READY) for s in (situation.status, new))
+    etcd = situation.observed.etcd
+    own = {pod.trouble for pod in (*situation.observed.pods, *([etcd] if etcd else ()))} - {""}
+    if now is None or now.holds or now.reason not in own:
+        return
+    same = before is not None and not before.holds and {before.reason, now.reason} in ({now.reason}, _PULLING)
+    if not same:
+        yield Event(now.reason, now.message, warning=True)
 
 
 def _end(old: status.Status, new: status.Status) -> Iterator[Event]:

@@ -12,7 +12,8 @@ from elasticjob_operator.core.actions import Event
 from elasticjob_operator.core.observed import Observed
 from elasticjob_rendezvous.round.record import Phase, Reason, Record
 
-STEPS = ("detect", "stop", "form", "step")
+STEPS = {"detect": "noticed", "stop": "all nodes there", "form": "round formed", "step": "first step"}
+"""The steps in their order, and in words that fit whatever the round came after: a first one has nobody to stop."""
 
 _RUNGS = {
     Reason.STARTED: "start",
@@ -92,7 +93,7 @@ def samples(passage: Passage) -> dict[str, float]:
 def event(passage: Passage, record: Record) -> Event:
     """The passage in words."""
     found = samples(passage)
-    steps = ", ".join(f"{step} {found[step]:.1f} s" for step in STEPS if step in found)
+    steps = ", ".join(f"{word} {found[step]:.1f} s" for step, word in STEPS.items() if step in found)
     total = f"{sum(found.values()):.1f} s"
     return Event("RoundTrains", f"round {record.number} trains {total} after {record.reason.value}: {steps}")
 

@@ -86,10 +86,12 @@ def test_a_dry_run_says_that_it_is_one() -> None:
 
 
 def test_a_suspended_job_gives_back_what_it_was_given() -> None:
-    status = decided(given(2), given(2), suspend=True).status
+    decision = decided(given(2), given(2), suspend=True)
 
-    assert status.allocation is not None
-    assert (status.allocation.nodes, status.allocation.reason) == (0, "Suspended")
+    given_back = decision.status.allocation
+    assert given_back is not None
+    assert (given_back.nodes, given_back.reason) == (0, "Suspended")
+    assert decision.events == (), "that it is suspended is told when its pods are gone, once"
 
 
 def test_without_an_autoscaler_nothing_is_said_of_one() -> None:

@@ -51,7 +51,8 @@ def test_each_step_of_a_round_is_timed() -> None:
     assert timing.samples(known) == {"detect": 0.5, "stop": 2.0, "form": 0.5, "step": 6.0}
     event = timing.event(known, a_round(number=2, reason=Reason.WORKERS_FAILED))
     assert event.message == (
-        "round 2 trains 9.0 s after WorkersFailed: detect 0.5 s, stop 2.0 s, form 0.5 s, step 6.0 s"
+        "round 2 trains 9.0 s after WorkersFailed: "
+        "noticed 0.5 s, all nodes there 2.0 s, round formed 0.5 s, first step 6.0 s"
     )
 
 

@@ -1,5 +1,6 @@
 """What people read: numbers agree with their nouns, sizes have their reasons, pods have their names."""
 
+import dataclasses
 import pathlib
 import re
 
@@ -7,7 +8,7 @@ import pytest
 
 from elasticjob_operator.api import allocation, conditions, status, words
 from elasticjob_operator.autoscaler import decision
-from elasticjob_operator.core import allocating, deciding, sizing
+from elasticjob_operator.core import allocating, deciding, pods, sizing
 from elasticjob_rendezvous.round.lease import Progress
 from elasticjob_rendezvous.round.record import Phase, Reason
 from support.operator_builders import NOW, a_job, a_pod, a_round, held, known_of, running
@@ -96,3 +97,27 @@ def test_a_size_that_a_person_has_set_is_no_event_of_the_autoscaler() -> None:
 
     assert list(allocating.events(status.Status(), known)) == []
     assert [c.message for c in allocating.allocated(known)] == [pinned.message]
+
+
+NO_IMAGE = a_pod(1, phase="Pending", ready=False, started=False, trouble="ErrImagePull", message="no such tag")
+
+
+def warned(*having: pods.Pod, then: tuple[pods.Pod, ...]) -> list[tuple[str, str]]:
+    """The warnings when a job's pods are these, after they were those."""
+    first = deciding.decide(running(having=[a_pod(0), *having], job=a_job(nodes=2, known=known_of(a_round()))), NOW)
+    read = running(having=[a_pod(0), *then], job=a_job(nodes=2, known=first.status))
+    return [(e.reason, e.message) for e in deciding.decide(read, NOW + 60).events if e.warning]
+
+
+def test_what_keeps_a_pod_from_starting_is_an_event_once_each_time_that_it_is_another() -> None:
+    full = dataclasses.replace(NO_IMAGE, trouble="Unschedulable", message="0/3 nodes are available")
+    fuller = dataclasses.replace(full, message="0/4 nodes are available")
+    waits = dataclasses.replace(NO_IMAGE, trouble="ImagePullBackOff", message="back-off")
+
+    told = ("ErrImagePull", "pods ready: 1 of 2; digits-1-0: no such tag")
+    assert warned(a_pod(1), then=(NO_IMAGE,)) == [told]
+    assert warned(full, then=(NO_IMAGE,)) == [told]
+    assert warned(NO_IMAGE, then=(NO_IMAGE,)) == []
+    assert warned(full, then=(fuller,)) == [], "the scheduler counts its nodes anew at each try"
+    assert warned(NO_IMAGE, then=(waits,)) == warned(waits, then=(NO_IMAGE,)) == [], "the kubelet says both in turn"
+    assert warned(NO_IMAGE, then=(a_pod(1),)) == []
