@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster import LocalCluster
+from cluster import ClusterError, LocalCluster
 from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors
 from support import operator_builders as build
@@ -25,10 +25,14 @@ def container(**fields: Any) -> dict[str, Any]:
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "min above max": ({"minNodes": 5, "maxNodes": 4}, "spec.minNodes must not be greater than spec.maxNodes"),
-    "nodes below min": ({"minNodes": 2, "nodes": 1}, "spec.nodes must be from spec.minNodes to spec.maxNodes"),
-    "nodes above max": ({"nodes": 5}, "spec.nodes must be from spec.minNodes to spec.maxNodes"),
-    "no nodes": ({"nodes": 0}, "spec.nodes in body should be greater than or equal to 1"),
+    "min above max": ({"minNodes": 5, "maxNodes": 4}, "spec.minNodes (5) must not be greater than spec.maxNodes (4)"),
+    "nodes below min": ({"minNodes": 2, "nodes": 1}, "spec.nodes is 1, which is not from spec.minNodes (2) to spec."),
+    "nodes above max": (
+        {"nodes": 5},
+        "spec.nodes is 5, which is not from spec.minNodes (1) to spec.maxNodes (4): change",
+    ),
+    "no nodes": ({"nodes": 0}, "spec.nodes must be at least 1; to end all pods and keep the job set spec.suspend"),
+    "fewer than no nodes": ({"nodes": -1}, "spec.nodes must be at least 1"),
     "no minimum": ({"minNodes": 0}, "spec.minNodes in body should be greater than or equal to 1"),
     "negative maximum": ({"maxNodes": -1}, "spec.maxNodes in body should be greater than or equal to 1"),
     "far too many": ({"maxNodes": 1025}, "spec.maxNodes in body should be less than or equal to 1024"),
@@ -108,8 +112,14 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a deadline of no time": ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds in body should be greater"),
     "a word for a wish to rest": ({"suspend": "yes"}, "spec.suspend in body must be of type boolean"),
     "a policy that there is not": ({"cleanPodPolicy": "Some"}, 'spec.cleanPodPolicy: Unsupported value: "Some"'),
-    "sizes that leave none": ({"allowedNodes": {"step": 5}}, "spec.allowedNodes must allow a number from"),
-    "named sizes that leave none": ({"allowedNodes": {"sizes": [9]}}, "spec.allowedNodes must allow a number from"),
+    "sizes that leave none": (
+        {"minNodes": 3, "maxNodes": 4, "allowedNodes": {"step": 5}},
+        "spec.allowedNodes.step (5) has no multiple from spec.minNodes (3) to spec.maxNodes (4)",
+    ),
+    "a size that the job can't have": (
+        {"minNodes": 2, "allowedNodes": {"sizes": [2, 4, 8, 1]}},
+        "spec.allowedNodes.sizes has 8, which is not from spec.minNodes (2) to spec.maxNodes (4)",
+    ),
     "sizes that torch would not keep to": (
         {"allowedNodes": {"step": 1}, "rendezvous": {"backend": "c10d"}},
         "spec.allowedNodes must be left out with this rendezvous backend",
@@ -177,8 +187,8 @@ async def test_what_is_left_out_has_a_default(admin: clients.Client, namespace: 
     [
         ({"nprocPerNode": 2}, "spec.nprocPerNode can't be changed"),
         ({"template": template(serviceAccountName="root")}, "spec.template.spec.serviceAccountName can't be changed"),
-        ({"minNodes": 3, "nodes": 2}, "spec.nodes must be from"),
-        ({"nodes": 9}, "spec.nodes must be from"),
+        ({"minNodes": 3, "nodes": 2}, "which is not from spec.minNodes"),
+        ({"nodes": 9}, "which is not from spec.minNodes"),
     ],
 )
 async def test_what_running_pods_rely_on_cannot_be_changed(
@@ -248,6 +258,8 @@ def test_kubectl_applies_scales_explains_and_shows_it(control_plane: LocalCluste
     control_plane.kubectl("apply", "-f", str(path))
 
     control_plane.kubectl("scale", "ej/shown", "--replicas=3")
+    with pytest.raises(ClusterError, match="to end all pods and keep the job set spec.suspend to true"):
+        control_plane.kubectl("scale", "ej/shown", "--replicas=0")
 
     assert control_plane.kubectl("get", "ml", "shown", "-o", "jsonpath={.spec.nodes}") == "3"
     columns = control_plane.kubectl("get", "ej", "shown").split("\n")[0].split()
