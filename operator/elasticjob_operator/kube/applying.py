@@ -12,7 +12,7 @@ from typing import Any
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names
-from elasticjob_operator.core import actions, children, releasing
+from elasticjob_operator.core import actions, children, quantities, releasing
 from elasticjob_operator.kube import errors
 from elasticjob_operator.kube.client import Client
 from elasticjob_operator.kube.pacing import Pace
@@ -106,7 +106,7 @@ class Applier:
             reason = _refusal(error, kind)
             if not reason:
                 raise
-            return actions.Problem(reason, _told(error.message), kind)
+            return actions.Problem(reason, _told(error.message, manifest), kind)
         return None
 
     async def _taken(self, job: jobs.Job, kind: actions.Kind, manifest: Mapping[str, Any]) -> actions.Problem | None:
@@ -179,10 +179,13 @@ def _refusal(error: errors.ApiError, kind: actions.Kind) -> str:
     return "WebhookUnavailable" if WEBHOOK_FAILS in error.message else ""
 
 
-def _told(message: str) -> str:
-    """The API server's words; of fields that it does not know those that help."""
-    unknown = message.partition(UNKNOWN_FIELDS)[2]
-    return f"spec.template makes a pod with {unknown}: misspelt, or too new for this cluster" if unknown else message
+def _told(message: str, manifest: Mapping[str, Any]) -> str:
+    """The API server's words; of unknown fields those that help, of bad quantities the fields too."""
+    if unknown := message.partition(UNKNOWN_FIELDS)[2]:
+        return f"spec.template makes a pod with {unknown}: misspelt, or too new for this cluster"
+    if "quantit" in message and (found := ", ".join(quantities.unreadable(manifest, "spec.template"))):
+        return f"{found}, which is no quantity (one is 2, 500m or 4Gi): {message}"
+    return message
 
 
 def _concerns_others(problem: actions.Problem) -> bool:

@@ -128,7 +128,9 @@ async def test_a_template_that_the_api_refuses_is_told_and_heals_by_an_edit(job:
         return next((c for c in conditions if c["reason"] == "TemplateInvalid"), None)
 
     condition = await until(told)
-    assert "cpu" in condition["message"] or "quantit" in condition["message"]
+    assert condition["message"].startswith(
+        'spec.template.spec.containers[0].resources.limits["cpu"] is "a lot", which is no quantity (one'
+    )
     assert (await job.status())["reason"] == "TemplateInvalid"
 
     misspelt = {"name": "trainer", "image": "x", "resourcess": {}, "env": [{"name": "A", "valuee": "1"}]}
