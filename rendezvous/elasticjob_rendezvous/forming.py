@@ -40,9 +40,9 @@ LOOK_SECONDS, OTHERS_LOOK_SECONDS = 5e-5, 5e-4
 """Seconds between two looks at all Leases, for each of them: while they arrive one by one, a look costs a fifth of
 that. The second is for all but the slot whose turn to seal comes first."""
 
-READ_AGAIN, LONGEST_READ = 8.0, 30.0
+READ_AGAIN, LONGEST_READ = 8.0, 60.0
 """Seconds after which a waiting agent reads the record itself, for its watch may have gone quiet; longer in large jobs,
-and that at most."""
+and that at most: as often as a watch that lives brings a bookmark."""
 
 LOOK_AGAIN = 2.0
 """Seconds between two looks at a slot's Lease that another process holds."""
@@ -260,17 +260,19 @@ class Forming:
             self._session.threads.append(attempt)
 
     def _all_there(self, place: meeting.Place, attempt: meeting.Attempt) -> meeting.Attempt | None:
-        """Waits for *go*, for as long as rank 0 may need to judge who does not come; then judges rank 0."""
+        """Waits for *go* while members come, and as long again as rank 0 may need to judge who does not; then judges.
+
+        How long all of them need says nothing: a thousand may take a minute on a busy machine.
+        """
         patience = self._session.timers.check_in * (1 if place.rank == 0 else 2)
-        until = time.monotonic() + patience
         while not self._gone_by(place) and not self._session.fenced():
-            if attempt.done.wait(meeting.POLL):
+            if attempt.done.wait(place.poll):
                 if attempt.store is not None:
                     return attempt
                 logger.info("%s: check-in to round %d: %s", self._session.label(), place.number, attempt.problem)
                 self._accuse(place, {0})
                 return None
-            if time.monotonic() > until:
+            if time.monotonic() - attempt.moved > patience:
                 self._accuse(place, set(attempt.missing) if place.rank == 0 else {0})
                 return None
         return None
@@ -293,9 +295,10 @@ class Forming:
         """Waits for as long as the members before me need to say it. Whether it is still to be said."""
         until = time.monotonic() + place.stagger
         while not self._gone_by(place):
-            if time.monotonic() >= until:
+            left = until - time.monotonic()
+            if left <= 0:
                 return True
-            time.sleep(meeting.POLL)
+            time.sleep(min(left, place.poll))
         return False
 
     # Patience

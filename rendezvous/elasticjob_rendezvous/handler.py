@@ -195,14 +195,22 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         spread = min(current.place.size / 1000, PEER_CHANCE)
         until = time.monotonic() + PEER_CHANCE + random.uniform(0, spread)  # noqa: S311 - jitter, no secret
         while time.monotonic() < until and not session.over():
-            if current.pulse.silent and self._keeper:
-                try:
-                    self._keeper.accuse(current)
-                except kube.KubeError as error:
-                    logger.warning("%s: %s", session.label(), error)
-                return session.over()
+            if current.pulse.silent:
+                self._accuse(session, current)
+                break
             time.sleep(POLL / 5)
         return session.over()
+
+    def _accuse(self, session: Session, current: Round) -> None:
+        """Opens a round without the silent ones, unless a member before me has done it when my turn comes."""
+        until = time.monotonic() + current.place.stagger
+        while (left := until - time.monotonic()) > 0 and not session.over():
+            time.sleep(min(left, current.place.poll))
+        if self._keeper and not session.over():
+            try:
+                self._keeper.accuse(current)
+            except kube.KubeError as error:
+                logger.warning("%s: %s", session.label(), error)
 
     def _pause(self, session: Session, seconds: float) -> None:
         logger.warning("%s: %d rounds without progress, the next in %g s", session.label(), self._futile, seconds)

@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 from elasticjob_rendezvous import links, stores
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from elasticjob_rendezvous.round.record import Record
 
 _CLAIM, _AT, _BEAT, _COUNT, _FULL, _GO = "claim/", "at/", "beat/", "count", "full", "go"
-FIRST_POLL, POLL = 0.005, 0.05
-"""Seconds between two looks at rank 0's store, which answers a thousand members 20,000 times a second."""
+FIRST_POLL, POLL, POLLS = 0.005, 0.05, 4000.0
+"""Seconds between two looks at rank 0's store, and how many looks a second all members together take at most: the store
+answers 20,000."""
 
-STAGGER, LONGEST_STAGGER = 0.05, 10.0
-"""Seconds between one member and the next who would write the same thing, and for the last of them."""
+STAGGER, LONGEST_STAGGER = 0.05, 60.0
+"""Seconds between one member and the next who would write the same thing, and for the last of them. Each lists all
+Leases before: a thousand Leases twenty times a second are all that an API server can do."""
 
 PATIENCE = 1.0
-"""Seconds after which rank 0 looks whose claim is missing, one by one."""
+"""Seconds between two looks at how many have claimed their ranks, and for rank 0 at who has not."""
 
 _MAX_VALUE = 512
 """Longest value that is looked at."""
@@ -62,6 +66,11 @@ class Place:
         """Seconds that the members before me get to do what one has to do. Rank 1 is the first that outlives rank 0."""
         return min(max(0, self.rank - 1) * STAGGER, LONGEST_STAGGER)
 
+    @property
+    def poll(self) -> float:
+        """Seconds between two looks at what tells nothing by itself."""
+        return max(POLL, self.size / POLLS)
+
 
 class Meeting:
     """One member's view of one round's check-in, over a connection of its own."""
@@ -87,14 +96,20 @@ class Meeting:
         if self._store.get(key) != place.nonce.encode():
             raise TakenError(f"rank {place.rank} of round {place.number} is another process's")
 
-    def missing(self) -> set[int]:
-        """Ranks that nobody, or somebody else than the record says, has claimed."""
+    def missing(self, among: Iterable[int]) -> frozenset[int]:
+        """Those ranks *among* these that nobody, or somebody else than the record says, has claimed."""
         members = self._place.record.members
-        return {
+        return frozenset(
             rank
-            for rank, member in enumerate(members)
-            if not self._store.check([f"{_CLAIM}{rank}"]) or self._store.get(f"{_CLAIM}{rank}") != member.nonce.encode()
-        }
+            for rank in among
+            if not self._store.check([f"{_CLAIM}{rank}"])
+            or self._store.get(f"{_CLAIM}{rank}") != members[rank].nonce.encode()
+        )
+
+    @property
+    def claimed(self) -> int:
+        """How many ranks were claimed."""
+        return int(self._store.add(_COUNT, 0))
 
     @property
     def full(self) -> bool:
@@ -158,11 +173,14 @@ class Attempt(threading.Thread):
         self.second: stores.TCPStore | None = None
         """Another connection to the same store, for the pulse."""
         self.problem = ""
-        self.missing: frozenset[int] = frozenset()
-        """For rank 0: whose claim has not come yet."""
+        self.missing = frozenset(range(place.size))
+        """For rank 0: whose claim it has not seen."""
+        self.moved = time.monotonic()
+        """When the check-in was last seen to go on: a thousand members of a busy machine may need a while."""
         self.place = place
         """With the workers' port, once done."""
         self._place, self._own = place, own
+        self._claimed = 0
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -189,27 +207,35 @@ class Attempt(threading.Thread):
                 return
             store = stores.join(*root, timeout=stores.OPERATION_TIMEOUT)
         self.second = stores.join(*root, timeout=stores.OPERATION_TIMEOUT)
-        members = Meeting(self._place, store)
+        members, self.moved = Meeting(self._place, store), time.monotonic()
         if self._all_there(members):
             self.place, self.store = dataclasses.replace(self._place, port=members.port), store
             self.done.set()
 
     def _all_there(self, members: Meeting) -> bool:
         """Claims my rank and waits for *go*, or for all and says it."""
-        began, pause = time.monotonic(), FIRST_POLL
+        pause, look_at = FIRST_POLL, time.monotonic() + PATIENCE
         members.claim()
         while not self._stopped.is_set():
             if self._place.rank and members.going:
                 return True
-            if self._place.rank == 0:
-                if time.monotonic() - began > PATIENCE:
-                    self.missing = frozenset(members.missing())
-                if members.full or (time.monotonic() - began > PATIENCE and not self.missing):
-                    members.say_go(stores.port_for_workers(self._place.record.store))
-                    return True
+            if time.monotonic() > look_at:
+                self._look(members)
+                look_at = time.monotonic() + PATIENCE
+            if self._place.rank == 0 and (members.full or not self.missing):
+                members.say_go(stores.port_for_workers(self._place.record.store))
+                return True
             self._stopped.wait(pause)
-            pause = min(pause * 1.5, max(POLL, self._place.size / 4000))
+            pause = min(pause * 1.5, self._place.poll)
         return False
+
+    def _look(self, members: Meeting) -> None:
+        """Whether others have come since the last look, and for rank 0 who has not. A claim stays."""
+        claimed = members.claimed
+        if claimed != self._claimed:
+            self._claimed, self.moved = claimed, time.monotonic()
+        if self._place.rank == 0:
+            self.missing = members.missing(self.missing)
 
 
 def seen_in(beat: str) -> int:

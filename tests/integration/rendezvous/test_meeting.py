@@ -76,6 +76,18 @@ def test_rank_0_knows_who_does_not_come(group: Group) -> None:
     first.stop()
 
 
+def test_a_check_in_goes_on_with_each_who_comes_for_everybody_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "PATIENCE", 0.01)
+    four = made(4)
+    waiting = [four.attempt(0), four.attempt(1)]
+    until(lambda: waiting[0].missing == {2, 3} and waiting[1]._claimed == 2, "both have looked")
+    before = [each.moved for each in waiting]
+    waiting.append(four.attempt(2))
+    until(lambda: all(each.moved > was for each, was in zip(waiting, before, strict=False)), "both have seen it")
+    for each in waiting:
+        each.stop()
+
+
 def test_another_processes_rank_cannot_be_claimed(group: Group) -> None:
     other = dataclasses.replace(
         group.places[1],

@@ -83,8 +83,8 @@ def test_an_api_server_out_of_reach_is_outlasted_whatever_the_size(
     mine = make()
     mine.board._view = board.View(record=sealed(size))
     waits = [mine.renewal() for _ in range(200)]
-    assert max(waits) <= mine.timers.fence / 4
-    assert min(waits) >= 0.8 * min(max(10, size / 10), 30)
+    assert max(waits) <= mine.timers.fence / 3
+    assert min(waits) >= 0.8 * min(max(10, size / 10), 40)
 
 
 def test_a_foreign_lease_is_told_of_once(
@@ -328,7 +328,50 @@ def test_members_accuse_one_after_the_other(
     assert len(listed) == 4, "another has done it meanwhile"
 
 
+@pytest.mark.parametrize(("rank", "patience"), [(0, 10), (999, 20)])
+def test_a_check_in_is_waited_for_while_members_come_however_long_all_need(
+    rank: int, patience: int, make: Callable[..., session.Session], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, accused = make(), list[set[int]]()
+    place = meeting.Place(sealed(1000), rank, "10.0.0.1:1")
+    attempt = meeting.Attempt(place, None)
+    former = forming.Forming(mine)
+    monkeypatch.setattr(former, "_accuse", lambda _, ranks: accused.append(ranks))
+
+    def wait(seconds: float) -> bool:
+        clock[0] += seconds
+        if clock[0] < 1090:  # one more claim each time
+            attempt.moved, attempt.missing = clock[0], frozenset({7, 8})
+        return False
+
+    monkeypatch.setattr(attempt.done, "wait", wait)
+    assert former._all_there(place, attempt) is None
+    assert clock[0] == pytest.approx(1090 + patience, abs=1)
+    assert accused == [{0} if rank else {7, 8}]
+
+
 # Coming back
+
+
+@pytest.mark.parametrize(("rank", "turn"), [(1, 0), (3, 0.1), (999, 49.9)])
+def test_members_whose_rank_0_is_gone_open_the_next_round_one_after_the_other(
+    rank: int, turn: float, make: Callable[..., session.Session], clock: list[float]
+) -> None:
+    mine, accused = make(), list[float]()
+    record = sealed(1000)
+    mine.board._view = board.View(record=record)
+    signs = types.SimpleNamespace(silent=frozenset({0}), mute=lambda: None)
+    current = session.Round(
+        meeting.Place(record, rank, "10.0.0.1:1"),
+        store=None,  # type: ignore[arg-type]
+        pulse=signs,  # type: ignore[arg-type]
+        began=clock[0],
+    )
+    returns = handler.KubernetesRendezvousHandler(mine.config)
+    returns._keeper = types.SimpleNamespace(accuse=lambda _: accused.append(clock[0]))  # type: ignore[assignment]
+    mine.round = current
+    returns._peer_lost(mine, current)
+    assert accused == pytest.approx([1000 + turn], abs=current.place.poll)
 
 
 def test_who_pauses_after_failures_is_heard_until_it_opens_the_next_round(
