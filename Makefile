@@ -2,7 +2,7 @@
 # Everything they need is installed by what they call; built things are kept in the user's cache folder.
 
 PYTHON ?= python3
-SECONDS ?= 120
+SECONDS ?= 300
 BIN    := .venv/bin
 PY     := PYTHONPATH=tests $(BIN)/python
 PYTEST := $(BIN)/python -m pytest
@@ -61,7 +61,7 @@ test-e2e: tools ## cluster nodes, real pods, real torchrun
 bench-autoscaler: venv ## policies side by side on public traces: tables and plots into docs/autoscaler (minutes)
 	@$(PY) -m bench.autoscaler
 
-explore: venv ## the protocol's states, every order of steps, beyond what make test walks (SECONDS=120 for each of 49 worlds)
+explore: venv ## the protocol's states, every order of steps, beyond what make test walks (10 minutes; SECONDS=300 for each of 49 worlds)
 	@$(PY) -m support.rendezvous_exploring $(SECONDS)
 
 bench-rendezvous: tools ## our rendezvous beside c10d and etcd-v2: build/bench/rendezvous.jsonl (10 minutes)

@@ -34,6 +34,9 @@ START_SECONDS = 120.0
 AHEAD = 0.3
 """Seconds from the order to the start, so that every process has heard of it."""
 
+BEHIND = 10
+"""Nice value of the nodes: their server has machines of its own, and here it would get one turn in a hundred."""
+
 TICK = 0.1
 """Seconds between two calls of ``num_nodes_waiting``: torchrun's own default."""
 
@@ -141,6 +144,7 @@ def gathered(nodes: int, join: joining.Join, log: pathlib.Path) -> Iterator[Crow
 
 def _serve(nodes: list[int], join: joining.Join, pipe: Connection) -> None:
     """One process's life: an order, an answer."""
+    os.nice(BEHIND)
     logging.basicConfig(level=logging.WARNING, format="%(created).3f %(process)d %(message)s", force=True)
     logging.getLogger("elasticjob_rendezvous").setLevel(logging.WARNING)
     meter, handlers = counting.Meter(), dict[int, Any]()

@@ -7,9 +7,11 @@ Each small world is walked to its last state (``docs/protocol.md`` says what tha
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
+from support import checkout
 from support import rendezvous_shapes as shapes
 from support.rendezvous_explorer import Explorer, wander
 
@@ -26,3 +28,9 @@ def test_large_worlds_stay_sound_and_settle_in_random_orders(name: str) -> None:
     for seed in range(shapes.WALKS):
         report = wander(shapes.LARGE[name], random.Random(seed))  # noqa: S311 - not cryptography
         assert not report.broken, f"seed {seed}: {report}"
+
+
+def test_the_document_lists_every_world_and_which_of_them_are_walked_here() -> None:
+    rows = re.findall(r"^\| (.+?)(\*?) \| [\d,]+ \|", (checkout.ROOT / "docs/protocol.md").read_text(), re.MULTILINE)
+    assert [name for name, _ in rows] == list(shapes.SHAPES)
+    assert [name for name, mark in rows if mark] == list(shapes.KEPT)
