@@ -45,6 +45,8 @@ class Simulation:
         self.job = job
         self.processes: dict[str, Process] = {}
         self.paused: set[str] = set()
+        self.killed: set[str] = set()
+        """Pods, by UID, whose agents are dead, whatever a list says that was read before."""
         self.start_pods = True
         self.node = NODE
         self.finishing = False
@@ -74,14 +76,17 @@ class Simulation:
         return record.parse(found["data"][record.KEY]) if found else None
 
     async def remove(self, name: str) -> None:
-        """Delete a pod with no grace: it is gone at once, and its agent has no time to free its slot."""
+        """Delete a pod with no grace: it is gone at once, and its agent has no time to free its slot.
+
+        Even so the API server marks the pod as ending first: who lists pods just then must not take that for a SIGTERM.
+        """
         self.paused.add(name)
-        await self._delete(name)
+        self.killed.add((await self._delete(name))["metadata"]["uid"])
         self.paused.discard(name)
 
-    async def _delete(self, name: str) -> None:
+    async def _delete(self, name: str) -> dict[str, Any]:
         body = {"gracePeriodSeconds": 0}
-        await self._client.request("DELETE", clients.path("Pod", self.namespace, name), body=body)
+        return await self._client.request("DELETE", clients.path("Pod", self.namespace, name), body=body)
 
     async def end(self, name: str, code: int, message: str = "") -> None:
         """A pod's trainer has ended."""
@@ -97,7 +102,7 @@ class Simulation:
         self._seen = None
         for pod in await self.pods():
             name, phase = pod["metadata"]["name"], pod["status"].get("phase")
-            if name in self.paused:
+            if name in self.paused or pod["metadata"]["uid"] in self.killed:
                 continue
             if pod["metadata"].get("deletionTimestamp"):
                 await self._terminate(pod)
