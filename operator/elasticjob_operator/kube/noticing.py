@@ -26,7 +26,7 @@ class Notice:
         self._queue = queue
         self._known: dict[str, tuple[Hashable, Hashable]] = {}
         self._older: dict[str, tuple[Hashable, Hashable]] = {}
-        self._jobs: dict[str, int] = {}
+        self._jobs: dict[str, tuple[int, Key]] = {}
         self._heard: dict[str, float] = {}
         self._places: dict[str, tuple[str, Key]] = {}
         self.cluster_nodes: dict[str, cluster_nodes.ClusterNode] = {}
@@ -50,7 +50,7 @@ class Notice:
             self._queue.add(key)
             return
         if kind == "ElasticJob":
-            self._jobs[uid] = item["metadata"].get("generation", 0)
+            self._jobs[uid] = (item["metadata"].get("generation", 0), key)
         if kind == "Pod" and (node := (item.get("spec") or {}).get("nodeName")):
             self._places[uid] = (node, key)
         news, progress = _news(kind, item)
@@ -67,17 +67,18 @@ class Notice:
 
     def missed(self, listed: Mapping[str, int]) -> set[str]:
         """Jobs, by UID, of which the API server knows a newer spec than the watch has told."""
-        return {uid for uid, generation in listed.items() if self._jobs.get(uid, 0) < generation}
+        return {uid for uid, generation in listed.items() if uid not in self._jobs or self._jobs[uid][0] < generation}
 
     def prune(self, jobs: Collection[Key] | None = None) -> None:
         """Forget objects of which nothing was heard since the last time: their deletion may never have been told.
 
-        Where pods are is known for as long as there is their job (*jobs* are all, if that is known): a pod that trains
-        is not heard of for hours.
+        Jobs, and where their pods are, are known for as long as they are there (*jobs* are all, if that is known): a pod
+        that trains is not heard of for hours.
         """
         self._known, self._older = {}, self._known
         if jobs is not None:
             self._places = {uid: place for uid, place in self._places.items() if place[1] in jobs}
+            self._jobs = {uid: known for uid, known in self._jobs.items() if known[1] in jobs}
 
     def _cluster_node(self, what: str, item: Mapping[str, Any]) -> None:
         """What happens to a cluster node is news for the jobs that have pods on it."""

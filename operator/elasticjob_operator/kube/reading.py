@@ -49,7 +49,7 @@ class Reader:
         """*allocate* says what the autoscaler gives a job; None: there is no autoscaler."""
         self._client = client
         self._nodes = nodes if nodes is not None else {}
-        self._open_budgets: set[str] = set()
+        self._open_budgets: set[Key] = set()
         self._installation = installation
         self._allocate = allocate
         self._access_until: dict[tuple[str, int], float] = {}
@@ -61,6 +61,7 @@ class Reader:
             self._client.get("ConfigMap", key.namespace, names.config_map(key.name)),
         )
         if found is None:
+            self._open_budgets.discard(key)
             return None
         job = jobs.parse(found)
         selector = names.selector(job.name)
@@ -80,7 +81,7 @@ class Reader:
             pods=tuple(sorted((p for p in parsed if p), key=lambda p: (p.slot, p.number))),
             access=access,
             cluster_nodes=nodes,
-            budget=await self._budget(job) if look or job.uid in self._open_budgets else None,
+            budget=await self._budget(job) if look or key in self._open_budgets else None,
             taken=frozenset(place for place in others if place),
             installation=self._installation,
             etcd=next(filter(None, (pods.etcd(job.name, item) for item in own)), None),
@@ -131,7 +132,7 @@ class Reader:
         if found is None or not jobs.owns(job, found):
             return observed.Budget()
         budget = observed.Budget(found["metadata"]["resourceVersion"], found["spec"].get("minAvailable", 0))
-        (self._open_budgets.discard if budget.least else self._open_budgets.add)(job.uid)
+        (self._open_budgets.discard if budget.least else self._open_budgets.add)(Key(job.namespace, job.name))
         return budget
 
 

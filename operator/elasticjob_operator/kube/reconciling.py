@@ -105,12 +105,14 @@ async def relist(client: Client, queue: Queue, notice: Notice, watched: tuple[st
     if it has missed the same change of a spec twice, and so for a whole interval.
     """
     missed: set[str] = set()
+    known: set[Key] = set()
     while True:
         listed = [await _listed(client, namespace) for namespace in watched or (None,)]
         jobs = [job for found in listed for job in found or ()]
         keys = {Key(job["metadata"]["namespace"], job["metadata"]["name"]) for job in jobs}
-        for key in keys:
+        for key in keys | known:  # who looks for one that is gone forgets it
             queue.add(key)
+        known = keys | (known if None in listed else set())
         before, missed = missed, notice.missed({j["metadata"]["uid"]: j["metadata"]["generation"] for j in jobs})
         if before & missed:
             logger.critical("the watch of ElasticJobs has told nothing of %d changes", len(before & missed))

@@ -260,6 +260,17 @@ async def test_jobs_that_came_and_went_leave_nothing_in_memory() -> None:
     assert {name for name, held in kept.items() if held} == {"_heard"}
 
 
+async def test_a_job_whose_deletion_was_never_told_is_forgotten_by_the_relist() -> None:
+    notice = noticing.Notice(queue.Queue())
+    notice.event("ElasticJob", {"type": "ADDED", "object": item(meta={"name": "digits", "generation": 2})})
+
+    notice.prune({KEY})
+    assert notice.missed({"u": 2}) == set()
+
+    notice.prune({OTHER})
+    assert notice.missed({"u": 2}) == {"u"}
+
+
 async def test_what_belongs_to_no_job_is_ignored() -> None:
     assert told(("Lease", item(meta={"labels": {}}, spec={}))) == []
 

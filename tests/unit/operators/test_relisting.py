@@ -35,6 +35,28 @@ async def test_a_namespace_whose_jobs_cannot_be_listed_does_not_hide_the_others(
     task.cancel()
 
 
+async def test_a_job_that_is_not_listed_any_more_is_looked_at_once_more() -> None:
+    lists: list[list[dict[str, Any]]] = [[Jobs().job("red")], [], []]
+    asked: list[Key] = []
+    waiting: Any = queue.Queue()
+    waiting.add = asked.append
+    client: Any = Jobs()
+    over = asyncio.Event()
+
+    async def listed(*_: object) -> list[dict[str, Any]]:
+        if not lists:
+            over.set()
+            await asyncio.Event().wait()
+        return lists.pop(0)
+
+    client.list = listed
+    task = asyncio.create_task(reconciling.relist(client, waiting, noticing.Notice(waiting), (), 0))
+    await asyncio.wait_for(over.wait(), 5)
+
+    assert asked == [Key("red", "digits")] * 2
+    task.cancel()
+
+
 async def test_who_is_told_of_no_change_for_a_whole_interval_is_blind_and_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
