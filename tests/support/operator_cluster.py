@@ -106,6 +106,12 @@ class Operator:
         self._process = forks.Fork(_operator, *flags, env=env, log=self._log)
 
     @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def text(self) -> str:
         """What it has logged."""
         return self._log.read_text()

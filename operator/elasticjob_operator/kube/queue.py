@@ -12,9 +12,11 @@ from typing import NamedTuple
 PAUSE = 0.1
 """Seconds between two looks at one job: a pod that starts causes several events, which one look answers."""
 
-BACKOFF_FIRST, BACKOFF_MOST = 0.1, 300.0
+BACKOFF_FIRST, BACKOFF_LONG, BACKOFF_MOST = 0.1, 30.0, 300.0
 """Seconds until a failed look is repeated: short after a lost race, doubling, with jitter, so that many jobs don't come
-back together."""
+back together. No event tells of a quota that has room again, so a few jobs come back every half a minute; where many
+fail, each as much later as keeps all of them together to about one look a second, and in the end five minutes.
+"""
 
 
 class Key(NamedTuple):
@@ -50,7 +52,8 @@ class Queue:
     def retry(self, key: Key, least: float = 0.0) -> float:
         """Look again after a failure; the seconds until then, at *least* as many as the server has asked for."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        most = min(BACKOFF_FIRST * 2 ** min(count - 1, 20), BACKOFF_MOST)
+        longest = min(max(BACKOFF_LONG, float(len(self._failures))), BACKOFF_MOST)
+        most = min(BACKOFF_FIRST * 2 ** min(count - 1, 20), longest)
         seconds = max(least, random.uniform(most / 2, most))  # noqa: S311 - spreading load, not a secret
         self.add(key, seconds)
         return seconds
