@@ -116,8 +116,7 @@ def pod_lost(scene: Scene, figures: Figures) -> None:
 def node_dies(cluster: LocalCluster, scene: Scene, figures: Figures) -> None:
     """A cluster node loses power that the operator is not on; then its pod is given up and replaced elsewhere."""
     before = whole(scene, 3)
-    pods = json.loads(scene.kubectl("-n", scene.operator_namespace, "get", "pods", story.OPERATOR, "-o", "json"))
-    taken = {pod["spec"]["nodeName"] for pod in pods["items"]}
+    taken = e2e_scenes.operators_nodes(scene)
     node = next(place for place in map(scene.cluster_node_of, before.members[1:]) if place not in taken)
     cluster.kill_node(node)
     off = time.monotonic()

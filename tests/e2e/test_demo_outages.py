@@ -12,7 +12,7 @@ import pytest
 from cluster import LocalCluster
 from demo import checks, staging, story
 from elasticjob_rendezvous.round.record import Reason
-from support import e2e_scenes
+from support import e2e_audit, e2e_scenes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,10 @@ OUTAGE = 12.0
 WITHOUT_KUBERNETES = 40.0
 """Seconds in which the others must have met again: before Kubernetes calls the machine lost (40 s) and before a Lease
 that stands still counts as free. Usually it is about 10: the silence that is taken for death, and a check-in."""
+
+
+BESIDE_THE_RETURNED = 4
+"""Steps after a lost cluster node is back: whatever it would disturb, a step of all others is what shows it."""
 
 
 @pytest.fixture
@@ -46,6 +50,16 @@ def without_power(local: LocalCluster, scene: Scene, node: str) -> Iterator[None
         scene.await_operator()
 
 
+@contextlib.contextmanager
+def cut_off(local: LocalCluster, node: str) -> Iterator[None]:
+    """A cluster node hears nobody and is heard by nobody, and what is on it runs on."""
+    local.cut_off(node)
+    try:
+        yield
+    finally:
+        local.reconnect(node)
+
+
 def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: LocalCluster, scene: Scene) -> None:
     before = e2e_scenes.start_with_two(scene, apart=True)
     node = scene.cluster_node_of(before.members[0])
@@ -62,6 +76,31 @@ def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: Local
         checks.equal("members of the round", expected=before.members[1:], seen=after.members)
 
     scene.wait_round("two nodes again", lambda one: one.number > after.number and one.size > 1)
+    checks.learned(e2e_scenes.finish(scene))
+
+
+def test_who_was_cut_off_and_comes_back_to_a_job_that_does_without_it_trains_and_writes_no_more(
+    local: LocalCluster, scene: Scene
+) -> None:
+    before, operators = e2e_scenes.start_with_two(scene, apart=True), e2e_scenes.operators_nodes(scene)
+    lost = next(member for member in before.members if scene.cluster_node_of(member) not in operators)
+    node, uid = scene.cluster_node_of(lost), scene.pods[scene.pod_of(lost)]
+    assert e2e_audit.writes_of(local.audit_log, uid)
+
+    with cut_off(local, node):
+        alone = scene.wait_round("the other one to train again", lambda one: one.number > before.number)
+        checks.equal("members of the round", expected={lost}, seen={*before.members} - {*alone.members})
+        scene.wait("the pod to be given up", lambda: uid not in scene.pods.values())
+        given_up = datetime.now(UTC)
+        again = scene.wait_round("two nodes again", lambda one: one.number > alone.number and one.size > 1)
+        pods, step = scene.pods, again.last_step
+        print(f"processes that run on where nobody hears of them: {len(e2e_scenes.processes_of(uid))}")
+    scene.wait("the end of what ran there", lambda: not e2e_scenes.processes_of(uid))
+    scene.wait("training to go on", lambda: again.last_step > step + BESIDE_THE_RETURNED)
+
+    checks.undisturbed(again, scene.current, pods, scene.pods)
+    checks.equal("disruptions", expected=1, seen=scene.job["status"].get("disruptions"))
+    checks.equal("writes of the lost pod", expected=[], seen=e2e_audit.writes_of(local.audit_log, uid, since=given_up))
     checks.learned(e2e_scenes.finish(scene))
 
 

@@ -31,6 +31,18 @@ def users(audit_log: pathlib.Path) -> set[str]:
     return {audit.user(event) for event in requests(audit_log)}
 
 
+def writes_of(audit_log: pathlib.Path, pod: str, *, since: datetime | None = None) -> list[str]:
+    """What a pod's own token, which names the pod's UID, has written."""
+    return [
+        f"{event['verb']} {event['requestURI']}"
+        for event in audit.entries(audit_log, naming=pod)
+        if pod in event["user"].get("extra", {}).get("authentication.kubernetes.io/pod-uid", ())
+        and event["verb"] not in ("get", "list", "watch")
+        and 200 <= audit.code(event) < 300  # noqa: PLR2004 - HTTP's own words for success
+        and (since is None or datetime.fromisoformat(event["requestReceivedTimestamp"]) > since)
+    ]
+
+
 def refused(audit_log: pathlib.Path, outages: Iterable[tuple[datetime, datetime]]) -> list[str]:
     """What the product tried and was not allowed to.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pathlib
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -79,6 +80,23 @@ def stop_workers(scene: Scene, pod: str) -> None:
 def _signal_workers(scene: Scene, pod: str, signal: str) -> None:
     script = SIGNAL_WORKERS.replace("{signal}", signal)
     scene.kubectl("--namespace", scene.view.namespace, "exec", pod, "--", "python3", "-c", script)
+
+
+def operators_nodes(scene: Scene) -> set[str]:
+    """The cluster nodes that the operator's pods are on."""
+    found = scene.kubectl("--namespace", scene.operator_namespace, "get", "pods", story.OPERATOR, "--output=json")
+    return {pod["spec"]["nodeName"] for pod in json.loads(found)["items"]}
+
+
+def processes_of(pod: str) -> list[int]:
+    """The agent and the workers of a pod on the local cluster, whose machines are this one's: by its UID."""
+    mark = f"ELASTICJOB_POD_UID={pod}".encode()
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended since
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
 
 
 def finish(scene: Scene) -> dict[str, Any]:

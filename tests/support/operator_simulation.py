@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 from elasticjob_operator.api import names
@@ -262,3 +263,14 @@ class Simulation:
         self._seen = None
         found["data"][record.KEY] = record.dump(new)
         await self._client.replace("ConfigMap", found)
+
+
+@contextlib.asynccontextmanager
+async def acting(simulation: Simulation) -> AsyncIterator[None]:
+    """It acts for as long as the block lasts."""
+    task = asyncio.create_task(simulation.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

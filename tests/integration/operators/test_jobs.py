@@ -11,7 +11,7 @@ from support import operator_builders as build
 from support.operator_cluster import Operator, until
 from support.operator_job import Job
 from support.operator_mutations import BASE, mutations, reverted
-from support.operator_simulation import Simulation
+from support.operator_simulation import Simulation, acting
 
 
 @pytest.fixture
@@ -192,3 +192,50 @@ async def test_a_job_that_finds_no_place_in_time_fails_and_says_what_its_pods_la
     assert status["endReason"] == "StartupDeadlineExceeded"
     assert "Unschedulable: pods ready: 0 of 1; digits-0-0: 0/1 nodes are available" in status["endMessage"]
     assert await job.simulation.pods() == []
+
+
+async def test_a_copy_of_a_job_with_its_status_uid_and_owner_is_a_new_job(job: Job, admin: clients.Client) -> None:
+    """As `kubectl get --output=yaml` has it, but for the ``resourceVersion``, with which nothing can be made."""
+    await job.apply(nodes=1)
+    await job.trains(1)
+    job.simulation.workers_fail("digits-0-0")
+    await job.comes_to("failures", 1)
+    before = await job.trains(1)
+    found = await admin.get("ElasticJob", job.namespace, "digits")
+    assert found is not None
+    place = await admin.request("GET", f"/api/v1/namespaces/{job.namespace}")
+    owner = {"apiVersion": "v1", "kind": "Namespace", "name": job.namespace, "uid": place["metadata"]["uid"]}
+    meta = {**found["metadata"], "name": "copy", "ownerReferences": [owner]}
+    del meta["resourceVersion"]
+
+    made = await admin.create("ElasticJob", {**found, "metadata": meta})
+    copy = Job(admin, Simulation(admin, job.namespace, "copy"))
+    async with acting(copy.simulation):
+        status = await copy.trains(1)
+
+    rounds = [await one.simulation.round() for one in (job, copy)]
+    assert [one and one.job for one in rounds] == [found["metadata"]["uid"], made["metadata"]["uid"]]
+    assert (status["round"], status["roundReason"], status["failures"]) == (1, "Started", 0)
+    assert (await job.status())["round"] == before["round"]
+
+
+async def test_a_job_that_a_quota_holds_up_says_so_and_goes_on_when_there_is_room(
+    job: Job, admin: clients.Client
+) -> None:
+    where = f"/api/v1/namespaces/{job.namespace}/resourcequotas"
+    quota = {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "1"}}}
+    await admin.request("POST", where, body=quota)
+
+    async def kept() -> bool:
+        return "used" in (await admin.request("GET", f"{where}/pods")).get("status", {})
+
+    async def told() -> Any:
+        conditions = (await job.status()).get("conditions") or ()
+        return next((c["message"] for c in conditions if c["reason"] == "QuotaExceeded"), None)
+
+    await until(kept)
+    await job.apply(nodes=2)
+    assert "exceeded quota: pods" in await until(told)
+
+    await admin.request("DELETE", f"{where}/pods")
+    await job.trains(2)

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import pathlib
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from support.operator_faults import every_fault
 from support.operator_job import Job
 from support.operator_outcome import picture
 from support.operator_proxy import Proxy
-from support.operator_simulation import Simulation
+from support.operator_simulation import Simulation, acting
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -51,7 +51,7 @@ class Life:
 
     async def run(self) -> None:
         """All of it."""
-        async with _acting(self.job.simulation):
+        async with acting(self.job.simulation):
             try:
                 await self._live()
             except AssertionError:
@@ -92,16 +92,6 @@ class Life:
     async def _gone(self) -> bool:
         found = [i["metadata"]["name"] for kind in LEFT for i in await self._admin.list(kind, self.job.namespace)]
         return not any(name.startswith("digits") for name in found)
-
-
-@contextlib.asynccontextmanager
-async def _acting(simulation: Simulation) -> AsyncIterator[None]:
-    task = asyncio.create_task(simulation.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 class Lives:
