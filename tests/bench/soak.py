@@ -1,8 +1,8 @@
 """Jobs that come and go, hundreds of them, and what stays of them: `python -m bench.soak [JOBS]`.
 
-A real control plane, the operator as a process with the chart's rights, simulated pods and agents. Each job trains on two
-nodes, loses a pod, trains again and is deleted. In the end nothing of them may be in the API, and the operator must be
-no larger than after the first fifth. One line a figure in `build/bench/soak.jsonl` (figure, value, unit).
+A real control plane, the operator as a process with the chart's rights, simulated pods and agents. Each job trains on
+two nodes, loses a pod, trains again and is deleted. In the end nothing of them may be in the API, and the operator must
+be no larger than after the first fifth. One line a figure in `build/bench/soak.jsonl` (figure, value, unit).
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Soak:
         for number in self._numbers:
             await lived(self._admin, namespace, f"soak-{number}")
             self._done += 1
-            if self._done * 10 % self._jobs < 10:  # noqa: PLR2004 - a tenth more
+            if self._done * 10 % self._jobs < 10:
                 self.samples.append(sizes.mebibytes)
                 print(f"{self._done} jobs: {sizes}", flush=True)
 

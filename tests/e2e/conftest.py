@@ -10,7 +10,7 @@ import pytest
 from cluster import LocalCluster
 from cluster.images import etcd
 from demo import evidence, staging
-from support import checkout, e2e_audit, e2e_scenes
+from support import audit, audit_invariants, checkout, e2e_audit, e2e_scenes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -50,7 +50,7 @@ def outages() -> list[tuple[datetime, datetime]]:
 def cluster(outages: list[tuple[datetime, datetime]]) -> Iterator[Cluster]:
     """Three cluster nodes, the images, shared storage, the operator installed from the chart.
 
-    In the end nothing that the product tried may have been refused, in whichever test.
+    In the end nothing that the product tried may have been refused, and all that was written is judged together.
     """
     cluster = staging.bring_up(checkout.cluster_name("e2e"))
     try:
@@ -58,6 +58,7 @@ def cluster(outages: list[tuple[datetime, datetime]]) -> Iterator[Cluster]:
         yield cluster
         if isinstance(cluster, LocalCluster):  # only its audit log is at hand
             assert e2e_audit.refused(cluster.audit_log, outages) == []
+            assert audit_invariants.violations(audit.entries(cluster.audit_log)) == []
     finally:
         cluster.down()
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cluster.clusters import Cluster
+    from demo.rounds import Round
     from demo.story import Scene
 
 OUTAGE = 12.0
@@ -60,34 +61,16 @@ def cut_off(local: LocalCluster, node: str) -> Iterator[None]:
         local.reconnect(node)
 
 
-def test_the_others_go_on_when_the_machine_under_rank_0_loses_power(local: LocalCluster, scene: Scene) -> None:
-    before = e2e_scenes.start_with_two(scene, apart=True)
-    node = scene.cluster_node_of(before.members[0])
-
-    with without_power(local, scene, node):
-        off = time.monotonic()
-        after = scene.wait_round("the other one to train again", lambda one: one.number > before.number)
-        assert after.sealed is not None
-        print(f"from the loss of power to the next round: {after.sealed - off:.1f} s")
-        assert after.sealed - off < WITHOUT_KUBERNETES
-
-        reasons = (Reason.PEER_SILENT, Reason.WORKERS_FAILED)  # whether the pulse or the workers notice first
-        checks.one_of("reason of the round", expected=reasons, seen=after.reason)
-        checks.equal("members of the round", expected=before.members[1:], seen=after.members)
-
-    scene.wait_round("two nodes again", lambda one: one.number > after.number and one.size > 1)
-    checks.learned(e2e_scenes.finish(scene))
-
-
-def test_who_was_cut_off_and_comes_back_to_a_job_that_does_without_it_trains_and_writes_no_more(
+def test_the_others_go_on_without_a_machine_that_was_cut_off_and_then_without_one_that_lost_power(
     local: LocalCluster, scene: Scene
 ) -> None:
+    """What ran on the one that was cut off trains and writes no more when it comes back."""
     before, operators = e2e_scenes.start_with_two(scene, apart=True), e2e_scenes.operators_nodes(scene)
     lost = next(member for member in before.members if scene.cluster_node_of(member) not in operators)
-    node, uid = scene.cluster_node_of(lost), scene.pods[scene.pod_of(lost)]
+    uid = scene.pods[scene.pod_of(lost)]
     assert e2e_audit.writes_of(local.audit_log, uid)
 
-    with cut_off(local, node):
+    with cut_off(local, scene.cluster_node_of(lost)):
         alone = scene.wait_round("the other one to train again", lambda one: one.number > before.number)
         checks.equal("members of the round", expected={lost}, seen={*before.members} - {*alone.members})
         scene.wait("the pod to be given up", lambda: uid not in scene.pods.values())
@@ -97,11 +80,26 @@ def test_who_was_cut_off_and_comes_back_to_a_job_that_does_without_it_trains_and
         print(f"processes that run on where nobody hears of them: {len(e2e_scenes.processes_of(uid))}")
     scene.wait("the end of what ran there", lambda: not e2e_scenes.processes_of(uid))
     scene.wait("training to go on", lambda: again.last_step > step + BESIDE_THE_RETURNED)
-
     checks.undisturbed(again, scene.current, pods, scene.pods)
-    checks.equal("disruptions", expected=1, seen=scene.job["status"].get("disruptions"))
     checks.equal("writes of the lost pod", expected=[], seen=e2e_audit.writes_of(local.audit_log, uid, since=given_up))
+    checks.equal("disruptions", expected=1, seen=scene.job["status"].get("disruptions"))
+
+    _goes_on_without_power_under_rank_0(local, scene, again)
     checks.learned(e2e_scenes.finish(scene))
+
+
+def _goes_on_without_power_under_rank_0(local: LocalCluster, scene: Scene, before: Round) -> None:
+    with without_power(local, scene, scene.cluster_node_of(before.members[0])):
+        off = time.monotonic()
+        after = scene.wait_round("the other one to train again", lambda one: one.number > before.number)
+        assert after.sealed is not None
+        print(f"from the loss of power to the next round: {after.sealed - off:.1f} s")
+        assert after.sealed - off < WITHOUT_KUBERNETES
+
+        reasons = (Reason.PEER_SILENT, Reason.WORKERS_FAILED)  # whether the pulse or the workers notice first
+        checks.one_of("reason of the round", expected=reasons, seen=after.reason)
+        checks.equal("members of the round", expected=before.members[1:], seen=after.members)
+    scene.wait_round("two nodes again", lambda one: one.number > after.number and one.size > 1)
 
 
 def test_training_notices_neither_an_api_server_that_is_away_nor_an_upgrade_of_the_operator(

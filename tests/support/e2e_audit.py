@@ -38,7 +38,7 @@ def writes_of(audit_log: pathlib.Path, pod: str, *, since: datetime | None = Non
         for event in audit.entries(audit_log, naming=pod)
         if pod in event["user"].get("extra", {}).get("authentication.kubernetes.io/pod-uid", ())
         and event["verb"] not in ("get", "list", "watch")
-        and 200 <= audit.code(event) < 300  # noqa: PLR2004 - HTTP's own words for success
+        and 200 <= audit.code(event) < 300
         and (since is None or datetime.fromisoformat(event["requestReceivedTimestamp"]) > since)
     ]
 

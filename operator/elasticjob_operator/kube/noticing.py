@@ -72,8 +72,8 @@ class Notice:
     def prune(self, jobs: Collection[Key] | None = None) -> None:
         """Forget objects of which nothing was heard since the last time: their deletion may never have been told.
 
-        Jobs, and where their pods are, are known for as long as they are there (*jobs* are all, if that is known): a pod
-        that trains is not heard of for hours.
+        A job, and where its pods are, is known while it is there (*jobs* are all, if that is known): a pod that trains
+        is not heard of for hours.
         """
         self._known, self._older = {}, self._known
         if jobs is not None:

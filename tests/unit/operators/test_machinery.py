@@ -124,9 +124,7 @@ async def test_failures_put_off_one_key_ever_longer_and_success_forgives_them() 
     delays = [waiting.retry(KEY) for _ in range(20)]
     waiting.forgive(KEY)
 
-    assert all(
-        0.5 * most <= delay <= most for delay, most in zip(delays, [0.1 * 2**n for n in range(9)], strict=False)
-    )
+    assert all(0.5 * most <= delay <= most for delay, most in zip(delays, [0.1 * 2**n for n in range(9)], strict=False))
     assert all(15 <= delay <= 30 for delay in delays[9:])
     assert waiting.retry(KEY) <= 0.1
     assert waiting.retry(OTHER, least=7) >= 7
