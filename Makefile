@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 SECONDS ?= 300
+JOBS ?= 500
 BIN    := .venv/bin
 PY     := PYTHONPATH=tests $(BIN)/python
 PYTEST := $(BIN)/python -m pytest
@@ -11,7 +12,7 @@ BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
 UV     := 0.13.9# in step with requirements/dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e explore bench-autoscaler bench-lifecycle bench-rendezvous lint format lock
+.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e explore bench-autoscaler bench-lifecycle bench-rendezvous soak lint format lock
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -70,6 +71,9 @@ bench-rendezvous: tools ## our rendezvous beside c10d and etcd-v2: build/bench/r
 
 bench-lifecycle: tools ## from an event to the first step after it, on a real cluster: build/bench/lifecycle.jsonl (minutes)
 	@$(PY) -m bench.lifecycle
+
+soak: tools ## jobs that come and go, and what stays of them: build/bench/soak.jsonl (JOBS=500: some 6 minutes)
+	@$(PY) -m bench.soak $(JOBS)
 
 format: venv ## write what lint wants to read
 	@$(BIN)/ruff format --quiet

@@ -6,7 +6,6 @@ content types, which differ from what we need in ways that are easy to miss.
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -97,17 +96,27 @@ class Client:
             errors.ApiError: there was no good one.
         """
         repeats = REPEATS if method == "GET" else 0  # whether a write was carried out is not known
-        for number in itertools.count():
+        for number in range(repeats):
             try:
-                response = await self._send(method, where, query, body, aiohttp.ClientTimeout(total=seconds))
-                with _connection_errors(method, where):
-                    return dict(json.loads(await response.read()))
+                return await self._once(method, where, query, body, seconds)
             except errors.UnavailableError as error:
                 pause = error.retry_after or REPEAT_SECONDS * 2**number
-                if number == repeats or not error.status or pause > PATIENCE_SECONDS:
+                if not error.status or pause > PATIENCE_SECONDS:
                     raise
                 await asyncio.sleep(pause)
-        raise AssertionError  # not reached
+        return await self._once(method, where, query, body, seconds)
+
+    async def _once(
+        self,
+        method: str,
+        where: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        seconds: float,
+    ) -> dict[str, Any]:
+        response = await self._send(method, where, query, body, aiohttp.ClientTimeout(total=seconds))
+        with _connection_errors(method, where):
+            return dict(json.loads(await response.read()))
 
     async def watch(self, kind: str, namespace: str | None, query: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
         """The events of a kind from *query*'s ``resourceVersion`` on, bookmarks included, until the server ends them.

@@ -58,6 +58,10 @@ class Queue:
         self.add(key, seconds)
         return seconds
 
+    def idle(self, key: Key) -> float:
+        """Seconds since the job was looked at last; endless if it never was."""
+        return asyncio.get_running_loop().time() - self._started.get(key, float("-inf"))
+
     def forgive(self, key: Key) -> None:
         """The key has been worked on with success: the next failure is its first."""
         self._failures.pop(key, None)

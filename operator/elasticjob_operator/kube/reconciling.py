@@ -16,6 +16,9 @@ from elasticjob_operator.kube.queue import Key, Queue
 from elasticjob_operator.kube.reading import Reader, Reading
 from elasticjob_operator.kube.stopwatch import Stopwatch
 
+FEW = 300
+"""So many jobs are all looked at in each interval; of more, those that were not for as many seconds as there are."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -102,7 +105,8 @@ class Reconciler:
 async def relist(client: Client, queue: Queue, notice: Notice, watched: tuple[str, ...], seconds: float) -> None:
     """Look at every job now and then, whether an event told of it or not. Returns if the watch has gone blind:
 
-    if it has missed the same change of a spec twice, and so for a whole interval.
+    if it has missed the same change of a spec twice, and so for a whole interval. With very many jobs one that has been
+    looked at lately is passed over, so that in the long run there is no more than one such look a second.
     """
     missed: set[str] = set()
     known: set[Key] = set()
@@ -111,7 +115,8 @@ async def relist(client: Client, queue: Queue, notice: Notice, watched: tuple[st
         jobs = [job for found in listed for job in found or ()]
         keys = {Key(job["metadata"]["namespace"], job["metadata"]["name"]) for job in jobs}
         for key in keys | known:  # who looks for one that is gone forgets it
-            queue.add(key)
+            if len(keys) <= FEW or queue.idle(key) >= len(keys):
+                queue.add(key)
         known = keys | (known if None in listed else set())
         before, missed = missed, notice.missed({j["metadata"]["uid"]: j["metadata"]["generation"] for j in jobs})
         if before & missed:

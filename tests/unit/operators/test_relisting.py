@@ -57,6 +57,31 @@ async def test_a_job_that_is_not_listed_any_more_is_looked_at_once_more() -> Non
     task.cancel()
 
 
+@pytest.mark.parametrize(
+    ("jobs", "idle", "looks"),
+    [(300, 1.0, 300), (1000, 300.0, 0), (1000, 999.0, 0), (1000, 1000.0, 1000), (1000, float("inf"), 1000)],
+)
+async def test_a_thousand_jobs_at_rest_are_looked_at_once_a_second(jobs: int, idle: float, looks: int) -> None:
+    """With those that a job's progress causes, of which there is no more than one a second either."""
+    asked: list[Key] = []
+    waiting: Any = queue.Queue()
+    waiting.add, waiting.idle = asked.append, lambda _: idle
+    client: Any = Jobs()
+    notice: Any = noticing.Notice(waiting)
+    over = asyncio.Event()
+    notice.prune = lambda _: over.set()
+
+    async def listed(*_: object) -> list[dict[str, Any]]:
+        return [Jobs().job(f"team-{number}") for number in range(jobs)]
+
+    client.list = listed
+    task = asyncio.create_task(reconciling.relist(client, waiting, notice, (), 300))
+    await asyncio.wait_for(over.wait(), 5)
+
+    assert len(asked) == looks
+    task.cancel()
+
+
 async def test_who_is_told_of_no_change_for_a_whole_interval_is_blind_and_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
