@@ -6,7 +6,9 @@ and what decides who the pod is. ``overridden`` names them, so that the user can
 
 import copy
 import hashlib
+import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +38,11 @@ _NO_MESH = {"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled"}
 
 _OUR_PREFIXES = ("ELASTICJOB_", "TORCHELASTIC_")
 
+_OUR_FLAG = re.compile(r"--(standalone|nnodes|node-rank|master-(addr|port)|max-restarts|rdzv-\w+)")
+"""Flags of torchrun's that take the place of what the operator tells it in the environment."""
+
+_TORCHRUN = ("torchrun", "torch.distributed.run")
+
 
 def digest(template: Mapping[str, Any], avoid: Sequence[str] = ()) -> str:
     """What tells one template, with the cluster nodes that its pods avoid, from another."""
@@ -48,6 +55,20 @@ def overridden(wish: spec.Spec) -> tuple[str, ...]:
     containers = wish.template["spec"]["containers"]
     env = containers[pods.trainer(containers)].get("env") or ()
     return tuple(sorted({e["name"] for e in env if _is_ours(e.get("name", ""))}))
+
+
+def overriding(wish: spec.Spec) -> tuple[str, ...]:
+    """Flags in the trainer's command that override the operator's word to torchrun; those of the script are its own."""
+    containers = wish.template["spec"]["containers"]
+    trainer = containers[pods.trainer(containers)]
+    words = " ".join(str(word) for part in ("command", "args") for word in trainer.get(part) or ()).split()
+    after = itertools.dropwhile(lambda word: not word.endswith(_TORCHRUN), words)
+    flags = (word.partition("=")[0].replace("_", "-") for word in itertools.takewhile(_before_script, after))
+    return tuple(sorted({flag for flag in flags if _OUR_FLAG.fullmatch(flag)}))
+
+
+def _before_script(word: str) -> bool:
+    return not word.endswith(".py")
 
 
 def pod(job: jobs.Job, wish: spec.Spec, slot: int, number: int, avoid: Sequence[str] = ()) -> dict[str, Any]:

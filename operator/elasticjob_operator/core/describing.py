@@ -40,7 +40,7 @@ def pod_failure(pod: Pod, what: FailureClass, now: int) -> status.Failure:
         reason=pod.reason,
         what=what,
         message=summary[:MAX_MESSAGE],
-        details=pod.message[-MAX_DETAILS:] if "\n" in pod.message.strip() else "",
+        details=ending(pod.message, MAX_DETAILS) if "\n" in pod.message.strip() else "",
         time=now,
     )
 
@@ -77,7 +77,7 @@ def worker_failure(observed: Observed, record: Record, policy: FailurePolicy, no
         message=(failure.message or log)[:MAX_MESSAGE],
         what=classing.of_code(code, policy),
         round=failure.round,
-        details=failure.traceback[-MAX_DETAILS:],
+        details=ending(failure.traceback, MAX_DETAILS),
         time=now,
     )
 
@@ -97,7 +97,8 @@ def sentence(failure: status.Failure) -> str:
 
 def pointed(failure: status.Failure) -> str:
     """The line, and where the rest is: what a condition says of a job that goes on, whose status is read with it."""
-    return f"{sentence(failure)} (more in status.lastFailure.details)" if failure.details else sentence(failure)
+    line = sentence(failure)
+    return f"{line} (more in status.lastFailure.details)" if _more(line, failure) else line
 
 
 def whole(failure: status.Failure) -> str:
@@ -108,4 +109,16 @@ def whole(failure: status.Failure) -> str:
 def detailed(line: str, failure: status.Failure) -> str:
     """The *line*, and below it as much of the end of the failure's details as a condition has room for."""
     room = MAX_MESSAGE - len(line) - 1
-    return f"{line[:MAX_MESSAGE]}\n{failure.details[-room:]}" if failure.details and room > 0 else line[:MAX_MESSAGE]
+    more = room > 0 and _more(line, failure)
+    return f"{line}\n{ending(failure.details, room)}" if more else line[:MAX_MESSAGE]
+
+
+def ending(text: str, room: int) -> str:
+    """The end of a text, from the beginning of a line if there is one."""
+    end = text[-room:]
+    return end if end == text or "\n" not in end.rstrip() else end.partition("\n")[2]
+
+
+def _more(line: str, failure: status.Failure) -> bool:
+    """Whether the details tell what the *line* does not."""
+    return failure.details.strip() not in line

@@ -136,7 +136,9 @@ def _pods_ready(situation: Situation, problems: tuple[Problem, ...]) -> Conditio
         again = times.dump(situation.now + replacing.backoff(situation))
         message = f"{count}; {failed} failed so far, the next is made at {again}"
         return Condition(conditions.PODS_READY, holds=False, reason=BACKING_OFF, message=message)
-    return Condition(conditions.PODS_READY, holds=False, reason=PODS_PENDING, message=count)
+    waiting = [p.name for s in wanted for p in situation.observed.live.get(s, ()) if not p.ready]
+    message = f"{count}; what {waiting[0]} waits for: kubectl describe pod {waiting[0]}" if waiting else count
+    return Condition(conditions.PODS_READY, holds=False, reason=PODS_PENDING, message=message)
 
 
 def _etcd_not_ready(etcd: Pod | None) -> Condition:
@@ -220,6 +222,10 @@ def _reason(situation: Situation, known: status.Status) -> str:
     ready = conditions.find(known.conditions, conditions.PODS_READY)
     if situation.record.phase is Phase.CLOSED:
         return closing.told(situation).reason
-    if situation.record.phase is Phase.OPEN and ready and ready.reason not in (ALL_READY, PODS_PENDING):
+    if known.state == "Suspending":
+        return situation.size.reason
+    starts = arriving.first_start(situation.record)
+    usual = (ALL_READY,) if starts else (ALL_READY, PODS_PENDING)
+    if situation.record.phase is Phase.OPEN and ready and ready.reason not in usual:
         return ready.reason
     return situation.record.reason.value

@@ -47,8 +47,14 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
 
 def _template(situation: Situation) -> Iterator[Event]:
     job = situation.observed.job
-    names = building.overridden(situation.spec)
-    if names and job.generation != job.status.observed_generation:
+    if job.generation == job.status.observed_generation:
+        return
+    if flags := building.overriding(situation.spec):
+        message = (
+            f"the command gives torchrun {', '.join(flags)} in place of what the operator tells it: leave that out"
+        )
+        yield Event("CommandOverrides", message, warning=True)
+    if names := building.overridden(situation.spec):
         message = f"spec.template sets {', '.join(names)}, which the operator sets; its own values are used"
         yield Event("EnvironmentOverridden", message, warning=True)
 

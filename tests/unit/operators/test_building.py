@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.core import building
+from elasticjob_operator.core import building, deciding
 from support import operator_builders as build
 
 TEMPLATE: dict[str, Any] = {
@@ -205,3 +205,24 @@ def test_only_what_would_contradict_the_rendezvous_is_overridden(name: str, *, o
 
     assert building.overridden(build.a_spec(template=template)) == ((name,) if ours else ())
     assert (values == ["x"]) is not ours
+
+
+@pytest.mark.parametrize(
+    ("fields", "flags"),
+    [
+        ({"command": ["torchrun", "train.py", "--nnodes=2"]}, ()),
+        ({"command": ["torchrun", "--nproc-per-node=2", "train.py"]}, ()),
+        ({"command": ["python", "train.py", "--standalone"]}, ()),
+        ({}, ()),
+        ({"command": ["torchrun"], "args": ["--standalone", "train.py"]}, ("--standalone",)),
+        ({"args": ["torchrun", "--nnodes", "2", "--rdzv_backend=c10d", "a.py"]}, ("--nnodes", "--rdzv-backend")),
+        ({"command": ["sh", "-c", "exec torchrun --max-restarts=3 -m train"]}, ("--max-restarts",)),
+        ({"command": ["python", "-m", "torch.distributed.run", "--master-addr=a", "b.py"]}, ("--master-addr",)),
+    ],
+)
+def test_flags_of_torchruns_that_override_the_operator_are_told(fields: dict[str, Any], flags: tuple[str, ...]) -> None:
+    template = {"spec": {"containers": [{"name": "trainer", "image": "x", **fields}]}}
+
+    assert building.overriding(build.a_spec(template=template)) == flags
+    told = deciding.decide(build.seen(job=build.a_job(template=template)), build.NOW).events
+    assert [e.reason for e in told if e.reason == "CommandOverrides"] == ["CommandOverrides"] * bool(flags)

@@ -138,3 +138,11 @@ def test_a_pod_that_was_sent_away_counts_for_nothing_though_its_slot_is_wanted_a
 
     assert build.uid(1) in known.counted
     assert deciding.decide(again, NOW).status.disruptions == 0
+
+
+def test_a_job_that_is_being_suspended_says_why_it_ends() -> None:
+    job = a_job(nodes=2, suspend=True, known=known_of(a_round()))
+
+    new = deciding.decide(running(job=job), NOW).status
+
+    assert (new.state, new.reason) == ("Suspending", "Suspended")

@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_operator.api import allocation, conditions, status, words
 from elasticjob_operator.autoscaler import decision
-from elasticjob_operator.core import allocating, deciding, pods, sizing
+from elasticjob_operator.core import allocating, deciding, describing, pods, sizing
 from elasticjob_rendezvous.round.lease import Progress
 from elasticjob_rendezvous.round.record import Phase, Reason
 from support.operator_builders import NOW, a_job, a_pod, a_round, held, known_of, running
@@ -121,3 +121,25 @@ def test_what_keeps_a_pod_from_starting_is_an_event_once_each_time_that_it_is_an
     assert warned(full, then=(fuller,)) == [], "the scheduler counts its nodes anew at each try"
     assert warned(NO_IMAGE, then=(waits,)) == warned(waits, then=(NO_IMAGE,)) == [], "the kubelet says both in turn"
     assert warned(NO_IMAGE, then=(a_pod(1),)) == []
+
+
+def test_last_words_of_one_line_are_told_once_and_long_ones_begin_with_a_whole_line() -> None:
+    short = status.Failure(0, 2, "can't open file 'a.py'", NOW, details="can't open file 'a.py'\n")
+    long = dataclasses.replace(short, details="\n".join(f"line {n} of the traceback" for n in range(100)))
+
+    assert describing.whole(short) == describing.pointed(short) == describing.sentence(short)
+    first = describing.whole(long).splitlines()[1]
+    assert re.fullmatch(r"line \d+ of the traceback", first)
+    assert describing.pointed(long).endswith("(more in status.lastFailure.details)")
+
+
+def test_a_pod_that_waits_for_what_only_its_events_tell_is_named() -> None:
+    record = a_round(Phase.OPEN, plan=[0, 1])
+    waits = a_pod(1, phase="Pending", ready=False, started=False)
+
+    new = deciding.decide(running(record=record, leases=[], having=[a_pod(0), waits]), NOW).status
+
+    ready = conditions.find(new.conditions, conditions.PODS_READY)
+    assert (new.state, new.reason) == ("Starting", "PodsPending")
+    assert ready is not None
+    assert ready.message == "pods ready: 1 of 2; what digits-1-0 waits for: kubectl describe pod digits-1-0"
