@@ -219,7 +219,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         session.tell_pause(lease.Pause(number, math.ceil(time.time() + seconds)))
         while time.monotonic() < until:
             record = session.board.view.record
-            if record is not None and record.number != number:
+            if record is not None and (record.number != number or record.phase is Phase.CLOSED):
                 return
             time.sleep(POLL)
 

@@ -162,4 +162,4 @@ def _end(old: status.Status, new: status.Status) -> Iterator[Event]:
     for kind in (conditions.SUCCEEDED, conditions.FAILED):
         found = conditions.find(new.conditions, kind)
         if found and found.holds and not old.holds(kind):
-            yield Event(kind, found.message, warning=kind == conditions.FAILED)
+            yield Event(kind, new.end_message, warning=kind == conditions.FAILED)

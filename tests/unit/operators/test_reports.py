@@ -228,18 +228,21 @@ def test_the_end_is_told_when_the_last_pod_has_ended() -> None:
 
 def test_a_failed_job_says_why() -> None:
     record = a_round(Phase.CLOSED, failures=11, result=Result.FAILED)
-    last = status.Failure(1, 9, "CUDA out of memory", NOW)
+    last = status.Failure(1, 9, "CUDA out of memory", NOW, details="Traceback\n  line 7\nCUDA out of memory")
     known = known_of(a_round(), failures=11, failed_rounds=11, last_failure=last)
     before = decided(running(record=a_round(failures=11), job=a_job(nodes=2, known=known), having=[])).status
     job = a_job(nodes=2, known=before)
 
-    new = decided(running(record=record, job=job, having=[])).status
+    decision = decided(running(record=record, job=job, having=[]))
 
+    new = decision.status
     assert (new.state, new.reason) == ("Failed", "TooManyFailures")
     found = conditions.find(new.conditions, "Failed")
     assert found is not None
     assert "maxFailures is 10" in found.message
-    assert "CUDA out of memory" in found.message
+    assert found.message.endswith("CUDA out of memory\nTraceback\n  line 7\nCUDA out of memory")
+    (event,) = [e for e in decision.events if e.reason == "Failed"]
+    assert event.message == new.end_message == found.message.splitlines()[0], "in full once: in the condition"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from elasticjob_rendezvous import (
     traindir,
 )
 from elasticjob_rendezvous.round import agent, changing, lease
-from elasticjob_rendezvous.round.record import Member, Record
+from elasticjob_rendezvous.round.record import Member, Record, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -398,3 +398,15 @@ def test_who_pauses_after_failures_is_heard_until_it_opens_the_next_round(
                 "it is in the Lease, and until when"
             )
     assert (muted, told) == ([], [])
+
+
+def test_a_job_that_is_over_is_not_waited_for(make: Callable[..., session.Session], clock: list[float]) -> None:
+    """Or the operator takes the pod away, and its log, before its agent has ended by itself."""
+    mine, before = make(), clock[0]
+    record = sealed(2)
+    mine.board._view = board.View(record=changing.closed(record, Result.FAILED))
+    mine.left = record.number
+
+    handler.KubernetesRendezvousHandler(mine.config)._pause(mine, 60.0)
+
+    assert clock[0] == before
