@@ -133,6 +133,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
 
     def shutdown(self) -> bool:
         """The agent ends: after success it stays while others need its store, after anything else it leaves."""
+        self._ear.shut()  # torch never asked if its workers ended at once
         session = self._session
         if session is None:
             return True
@@ -255,6 +256,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
 
     def _on_finish(self) -> None:
         """My workers have ended well. Recorded before torch's exit barrier is entered."""
+        self._ear.shut()
         session = self._session
         if session is None or session.round is None or session.round.finished or session.seat is None:
             return

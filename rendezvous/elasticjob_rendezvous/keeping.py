@@ -50,7 +50,8 @@ class Keeper:
         """Not before: while the API is in trouble."""
         self._urgent = False
         """Whether the Lease has to tell something that does not wait for its renewal."""
-        self._interval = session.renewal()
+        self._renewed = self._interval = 0.0
+        """When the Lease was last written, and the seconds from then to its renewal."""
         self._ticked_at = time.monotonic()
         self._pauses = mirror.Pauses()
         self._pending: dict[str, Any] = {}
@@ -127,12 +128,13 @@ class Keeper:
         seat, now = self._session.seat, time.monotonic()
         if seat is None or not seat.held or seat.lost or now < self._renew_at:
             return
+        if seat.renewed != self._renewed:  # at the first time the job's size has only just become known
+            self._renewed, self._interval = seat.renewed, self._session.renewal()
         if not self._urgent and now - seat.renewed < self._interval:
             return
         self._renew_at = now + mirror.FIRST_PAUSE  # in case it fails
         if seat.write(**self._pending):
             self._pending, self._urgent = {}, False
-            self._interval = self._session.renewal()
 
     def _pass_on(self, current: Round) -> None:
         """Between agent and script. A round's first step and a checkpoint that was asked for go out at once."""

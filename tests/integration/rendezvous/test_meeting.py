@@ -16,10 +16,11 @@ import pytest
 from elasticjob_rendezvous import links, meeting, pulse, stores
 from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Member
-from support import ports
+from support import ports, rendezvous_ending, rendezvous_forks
 from support.rendezvous_jobs import PATIENCE, ROOT, until
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Iterator
 
 
@@ -192,6 +193,16 @@ def test_rank_0_that_hangs_is_silent_although_its_store_never_answers_and_holds_
         stores.join_threads([waiting], {port})
         assert not waiting.is_alive()
         process.kill()
+
+
+@pytest.mark.parametrize(("joined", "code"), [(False, -signal.SIGABRT), (True, 0)])
+def test_an_interpreter_that_shuts_down_beside_a_thread_on_a_store_aborts_unless_it_was_joined(
+    joined: bool,  # noqa: FBT001 - a parameter of the test
+    code: int,
+    tmp_path: pathlib.Path,
+) -> None:
+    process = rendezvous_forks.Fork(rendezvous_ending.end, joined, env=dict(os.environ), log=tmp_path / "log")
+    assert process.wait(PATIENCE) == code
 
 
 def test_tries_to_reach_a_machine_without_power_add_up_however_long_each_takes() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from elasticjob_rendezvous import hearing
+from elasticjob_rendezvous import handler, hearing, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,6 +124,22 @@ def test_outside_the_main_thread_nothing_is_changed(ear: hearing.Ear) -> None:
 
     assert FD.readlink() == before
     assert ear.said(math.inf) == ""
+
+
+@pytest.mark.parametrize("end", ["shutdown", "_on_finish"])
+def test_an_agent_whose_workers_end_before_it_looks_speaks_for_itself_again(
+    end: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert capfd
+    before = FD.readlink()
+    env = {settings.SLOT_ENV: "0"}
+    config = settings.parse(endpoint="a", run_id="b", low=1, high=1, local_addr="10.0.0.1", conf={}, env=env)
+    agent = handler.KubernetesRendezvousHandler(config)
+    agent._ear.open()
+    assert FD.readlink() != before
+    getattr(agent, end)()
+    assert FD.readlink() == before
+    agent._ear.close()
 
 
 def test_a_file_that_has_the_descriptor_of_a_standard_error_that_never_was_is_left_alone() -> None:

@@ -87,6 +87,27 @@ def test_an_api_server_out_of_reach_is_outlasted_whatever_the_size(
     assert min(waits) >= 0.8 * min(max(10, size / 10), 40)
 
 
+def test_the_first_renewal_too_is_spaced_by_the_jobs_size(
+    make: Callable[..., session.Session], clock: list[float]
+) -> None:
+    mine, written = make(), list[float]()
+    keeper = keeping.Keeper(mine)
+    mine.board._view = board.View(record=sealed(1024))
+    seat = types.SimpleNamespace(held=True, lost=False, renewed=clock[0])
+
+    def write(**_: object) -> bool:
+        written.append(clock[0])
+        seat.renewed = clock[0]
+        return True
+
+    seat.write = write
+    mine.seat = seat  # type: ignore[assignment]
+    while len(written) < 3:
+        keeper._renew()
+        clock[0] += 1
+    assert all(32 <= after - before <= 41 for before, after in itertools.pairwise([1000.0, *written]))
+
+
 def test_a_foreign_lease_is_told_of_once(
     make: Callable[..., session.Session], caplog: pytest.LogCaptureFixture
 ) -> None:
