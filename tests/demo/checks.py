@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ACCURACY = 0.95
 """Of the held-out images, told right at the end."""
 
-WATCH_SKEW = 0.5
+WATCH_SKEW = 2.0
 """Seconds by which two watches may tell of one moment apart, on a busy machine."""
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from demo import checks
 from demo.watching import slot_lease
+from elasticjob_rendezvous.round import lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +59,7 @@ class Scene:
         """Wait for *find*; a job that failed meanwhile is not waited for."""
 
         def found() -> T | None:
-            state = self.job.get("status", {}).get("state")
+            state = self.status.get("state")
             if state == "Failed":
                 raise checks.UnexpectedError("state of the job", expected="anything but Failed", seen=state)
             return find()
@@ -83,14 +84,28 @@ class Scene:
         return self.view.objects["elasticjobs"].get(self.view.job, {})
 
     @property
+    def status(self) -> dict[str, Any]:
+        """The job's status; empty as long as there is none."""
+        return dict(self.job.get("status") or {})
+
+    @property
     def pods(self) -> dict[str, str]:
         """The job's pods by name, with their UIDs."""
-        return {name: pod["metadata"]["uid"] for name, pod in self.view.objects["pods"].items()}
+        return self.pods_of(self.view.job)
+
+    def pods_of(self, job: str) -> dict[str, str]:
+        """The same for any job of the namespace."""
+        pods = [pod["metadata"] for pod in self.view.objects["pods"].values()]
+        return {pod["name"]: pod["uid"] for pod in pods if (pod.get("labels") or {}).get(lease.JOB_LABEL) == job}
 
     def pod_of(self, member: Member) -> str:
-        """The pod in which *member* runs, by the holder of its slot's Lease."""
-        lease = slot_lease(self.view.objects["leases"][f"{self.view.job}-{member.slot}"])
-        return next(name for name, uid in self.pods.items() if uid == lease.pod)
+        """The pod in which *member* runs, by the holder of its slot's Lease; each kind is watched by itself."""
+
+        def find() -> str | None:
+            seen = slot_lease(self.view.objects["leases"][f"{self.view.job}-{member.slot}"])
+            return next((name for name, uid in self.pods.items() if uid == seen.pod), None)
+
+        return self.wait(f"the pod of slot {member.slot}", find)
 
     def cluster_node_of(self, member: Member) -> str:
         """The cluster node on which *member* runs."""
@@ -174,7 +189,7 @@ def shrink_and_finish(scene: Scene) -> None:
     checks.shrunk(before, alone)
     stays = scene.pod_of(alone.members[0])
     scene.run("exec", stays, "--", "touch", "/shared/full-speed")
-    scene.wait("the job to succeed", lambda: scene.job["status"].get("state") == "Succeeded")
+    scene.wait("the job to succeed", lambda: scene.status.get("state") == "Succeeded")
     scene.wait("all pods to end", lambda: members <= scene.view.exit_codes.keys())
     checks.exited_well(scene.view.exit_codes, members)
     result = checks.result_of(scene.kubectl("--namespace", scene.view.namespace, "logs", stays))

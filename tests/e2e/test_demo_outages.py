@@ -7,9 +7,6 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pytest
-
-from cluster import LocalCluster
 from demo import checks, staging, story
 from elasticjob_rendezvous.round.record import Reason
 from support import e2e_audit, e2e_scenes
@@ -17,7 +14,7 @@ from support import e2e_audit, e2e_scenes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cluster.clusters import Cluster
+    from cluster import LocalCluster
     from demo.rounds import Round
     from demo.story import Scene
 
@@ -31,13 +28,6 @@ that stands still counts as free. Usually it is about 10: the silence that is ta
 
 BESIDE_THE_RETURNED = 4
 """Steps after a lost cluster node is back: whatever it would disturb, a step of all others is what shows it."""
-
-
-@pytest.fixture
-def local(cluster: Cluster) -> LocalCluster:
-    if not isinstance(cluster, LocalCluster):
-        pytest.skip("only the local cluster's machines can be switched off")
-    return cluster
 
 
 @contextlib.contextmanager
@@ -114,7 +104,7 @@ def test_training_notices_neither_an_api_server_that_is_away_nor_an_upgrade_of_t
     local.start_component("kube-apiserver")
     outages.append((began, datetime.now(UTC)))
     scene.wait("news of the training", lambda: before.last_step > step)
-    checks.at_least("steps since", expected=OUTAGE / e2e_scenes.SECONDS_PER_STEP / 2, seen=before.last_step - step)
+    checks.at_least("steps since", expected=2, seen=before.last_step - step)  # not just the one that was under way
 
     staging.install_operator(local, "--reuse-values", f"--set-string=podAnnotations.upgraded={began:%s}")
     step = before.last_step

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kubernetes import client, config
 
-from cluster import LocalCluster
+from cluster import LocalCluster, waiting
 from demo import story
 from support import e2e_audit
 
@@ -36,6 +36,10 @@ def worker(cluster: Cluster, scene: Scene) -> Iterator[client.ApiClient]:
     settings.ssl_ca_cert = admin.configuration.ssl_ca_cert
     settings.api_key = {"authorization": f"Bearer {token}"}
     with client.ApiClient(settings) as api:
+        own = f"{CORE}/configmaps/{story.JOB}-rendezvous".format(scene.view.namespace)
+        waiting.until(
+            "the API server to know of its Role", lambda: answer(api, "GET", own) == 200, seconds=story.PATIENCE
+        )
         yield api
 
 

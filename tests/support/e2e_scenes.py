@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from cluster import ClusterError
 from demo import checks, staging, story
 from demo.watching import View
 
@@ -47,7 +48,9 @@ def scene(cluster: Cluster, namespace: str) -> Iterator[Scene]:
     """A namespace, watched, with nothing in it yet. It goes when the block ends, and nobody waits for that."""
     staging.make_namespace(cluster, namespace)
     with View(cluster.kubeconfig, namespace=namespace, job=story.JOB).watched() as view:
-        yield story.Scene(kubectl=cluster.kubectl, view=view, operator_namespace=staging.OPERATOR_NAMESPACE)
+        made = story.Scene(kubectl=cluster.kubectl, view=view, operator_namespace=staging.OPERATOR_NAMESPACE)
+        made.await_operator()  # whatever the test before has done to it
+        yield made
     cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
@@ -101,10 +104,27 @@ def processes_of(pod: str) -> list[int]:
 
 def finish(scene: Scene) -> dict[str, Any]:
     """Let the example train at full speed to its end, and return its result."""
-    pod = scene.pod_of(scene.current.members[0])
-    scene.run("exec", pod, "--", "touch", "/shared/full-speed")
-    scene.wait("the job to succeed", lambda: scene.job["status"].get("state") == "Succeeded")
-    return checks.result_of(scene.run("logs", pod))
+    hurry(scene, story.JOB, "/shared")
+    scene.wait("the job to succeed", lambda: scene.status.get("state") == "Succeeded")
+    return result(scene, story.JOB)
+
+
+def hurry(scene: Scene, job: str, folder: str) -> None:
+    """Have the workers of *job* run at full speed, by word of any of its pods: some may start or end just now."""
+
+    def told(pod: str) -> bool:
+        with contextlib.suppress(ClusterError):
+            scene.kubectl("--namespace", scene.view.namespace, "exec", pod, "--", "touch", f"{folder}/full-speed")
+            return True
+        return False
+
+    scene.wait(f"a pod of {job} to be told to hurry", lambda: any(map(told, scene.pods_of(job))))
+
+
+def result(scene: Scene, job: str) -> dict[str, Any]:
+    """What the example says of itself at its end, in whichever pod; others may have no log any more, or none yet."""
+    pods = f"--selector=elasticjob.dev/job-name={job}"
+    return checks.result_of(scene.run("logs", pods, "--tail=-1", "--ignore-errors"))
 
 
 @contextlib.contextmanager

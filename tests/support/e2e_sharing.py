@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import pathlib
 import time
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from demo import checks, story
+from demo import story
+from support import e2e_scenes
 
 if TYPE_CHECKING:
     from demo.story import Scene
@@ -35,6 +37,8 @@ class Sharing:
         """When, which job, how many nodes it was given from then on."""
         self.nodes: list[tuple[float, str, int]] = []
         """The same for the nodes that trained."""
+        self.reasons = collections.defaultdict[str, list[str]](list)
+        """By job, why it was given what it was given, one after the other."""
         self._claim, self._job = yaml.safe_load_all(story.MANIFEST.read_text())
         scene.view.listeners.append(self._heard)
 
@@ -59,8 +63,7 @@ class Sharing:
 
     def learned(self, name: str) -> dict[str, Any]:
         """What the example says of itself at its end."""
-        pods = f"--selector=elasticjob.dev/job-name={name}"
-        return checks.result_of(self.scene.run("logs", pods, "--tail=-1"))
+        return e2e_scenes.result(self.scene, name)
 
     def _start(self, name: str, least: int, most: int, script: str, priority: str) -> None:
         job = copy.deepcopy(self._job)
@@ -123,22 +126,22 @@ class Sharing:
 
     def finish(self, name: str) -> None:
         """To its end."""
-        pod = next(pod for pod in self._pods(name) if pod["status"].get("phase") == "Running")["metadata"]["name"]
-        self.scene.run("exec", pod, "--", "touch", f"/shared/{name}/full-speed")
+        e2e_scenes.hurry(self.scene, name, f"/shared/{name}")
         done = lambda: self.status(name).get("state") == "Succeeded"  # noqa: E731 - said where it is used
         self.scene.view.wait(f"{name} to succeed", done, seconds=story.PATIENCE)
 
     def _pods(self, name: str) -> list[dict[str, Any]]:
-        pods = self.scene.view.objects["pods"].values()
-        return [pod for pod in pods if pod["metadata"]["labels"].get("elasticjob.dev/job-name") == name]
+        return [self.scene.view.objects["pods"][pod] for pod in self.scene.pods_of(name)]
 
     def _heard(self, kind: str, event: str, item: dict[str, Any], at: float) -> None:
         if kind != "elasticjobs":
             return
         name, status = item["metadata"]["name"], item.get("status") or {}
+        given = status.get("allocation") or {}
+        self.reasons[name].append(f"{given.get('reason')}: {given.get('message')}")
         gone = event == "DELETED" or status.get("state") in ("Succeeded", "Failed")
         for record, count in (
-            (self.grants, (status.get("allocation") or {}).get("nodes", 0)),
+            (self.grants, given.get("nodes", 0)),
             (self.nodes, 0 if gone else status.get("nodes", 0)),
         ):
             last = next((c for _, job, c in reversed(record) if job == name), None)
