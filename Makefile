@@ -7,8 +7,9 @@ JOBS ?= 500
 BIN    := .venv/bin
 PY     := PYTHONPATH=tests $(BIN)/python
 PYTEST := $(BIN)/python -m pytest
-# Tests that need a cluster mostly wait. A file's tests stay together: what they share is made once.
-BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# Tests that need a cluster mostly wait, so there are more processes than cores. Who shares a cluster shares a process:
+# tests/support/lanes.py.
+BESIDE := -n 4 --dist loadscope --no-loadscope-reorder
 UV     := 0.13.9# in step with requirements/dev.txt
 
 .DEFAULT_GOAL := help

@@ -11,7 +11,7 @@ from typing import Any
 from cluster import caching, clusters
 
 CLASS = "elasticjob-shared"
-VOLUMES = 8
+VOLUMES = 16
 SIZE = "1Gi"
 
 

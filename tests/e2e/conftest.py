@@ -64,6 +64,14 @@ def cluster(outages: list[tuple[datetime, datetime]]) -> Iterator[Cluster]:
 
 
 @pytest.fixture
+def local(cluster: Cluster) -> LocalCluster:
+    """The same, for what is done to its machines."""
+    if not isinstance(cluster, LocalCluster):
+        pytest.skip("only the local cluster's machines can be switched off, cut off, added to")
+    return cluster
+
+
+@pytest.fixture
 def scene(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """A namespace of the test's own, watched."""
     namespace = "e2e-" + re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:50].strip("-")

@@ -1,6 +1,6 @@
 """Cluster nodes: real pods, their network and storage, and what becomes of a node that is killed or cut off.
 
-Only pods of the operator's image are started, as the smallest with Python in it; the operator itself is not installed.
+Only pods of the operator's image are started, as the smallest with Python in it, and none of a job.
 """
 
 import json
@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from cluster import ClusterError, LocalCluster, cgroups, tools, waiting
+from cluster.clusters import Cluster
 from cluster.images import building, layouts, pause, stocks
-from support import checkout
+from demo import staging
+from demo.staging import GPUS
 
-GPUS = 2
 SECONDS = 240
 RESOLVER_TIMEOUT = 5
 """Seconds that a resolver waits for an answer before it asks again (resolv.conf(5), ``timeout``)."""
@@ -63,19 +64,17 @@ HEADLESS = {
 }
 
 
-@pytest.fixture(scope="module")
-def local() -> Iterator[LocalCluster]:
-    """Three nodes, and on each of them a pod that waits for commands."""
-    local = LocalCluster.start(
-        name=checkout.cluster_name("nodes"), nodes=3, gpus_per_node=GPUS, images=[building.OPERATOR.image()]
-    )
-    local.shared_storage()
-    local.kubectl("create", "namespace", NAMESPACE)
-    local.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
-    local.kubectl("apply", "--filename=-", input=json.dumps(claim()))
-    start_pods(local, "node-1", "node-2", "node-3")
-    yield local
-    local.down()
+@pytest.fixture(scope="module", autouse=True)
+def pods(cluster: Cluster) -> Iterator[None]:
+    """On each of three nodes one that waits for commands."""
+    if not isinstance(cluster, LocalCluster):  # as `local` says of each test
+        yield
+        return
+    staging.make_namespace(cluster, NAMESPACE)
+    cluster.kubectl("apply", "--filename=-", input=json.dumps(claim()))
+    start_pods(cluster, "node-1", "node-2", "node-3")
+    yield
+    cluster.kubectl("delete", "namespace", NAMESPACE)
 
 
 def claim() -> dict[str, Any]:
@@ -193,7 +192,10 @@ def test_logs_are_shown(local: LocalCluster) -> None:
     address = field(local, "pod/on-node-1", "{.status.podIP}")
     run_in(local, "node-1", "python3", "-c", fetch(f"http://{address}:8000/"))
 
-    assert "GET / HTTP" in local.kubectl("logs", f"--namespace={NAMESPACE}", "on-node-1")
+    def shown() -> bool:
+        return "GET / HTTP" in local.kubectl("logs", f"--namespace={NAMESPACE}", "on-node-1")
+
+    waiting.until("what the server has said", shown, seconds=SECONDS)
 
 
 def test_a_name_that_nobody_has_is_refused_at_once(local: LocalCluster) -> None:
@@ -248,12 +250,16 @@ def test_a_node_that_is_cut_off_is_lost_while_its_pods_run_on_and_is_well_when_r
 
 def test_a_node_is_added_while_the_cluster_runs(local: LocalCluster) -> None:
     name = local.add_node(gpus=GPUS)
-    start_pods(local, name)
+    try:
+        start_pods(local, name)
 
-    assert name == "node-4"
-    assert run_in(local, name, "python3", "-c", ASK_THE_API).strip() == f"system:serviceaccount:{NAMESPACE}:default"
-    address = field(local, "pod/on-node-4", "{.status.podIP}")
-    assert "Directory listing" in run_in(local, "node-1", "python3", "-c", fetch(f"http://{address}:8000/"))
+        assert name == "node-4"
+        assert run_in(local, name, "python3", "-c", ASK_THE_API).strip() == f"system:serviceaccount:{NAMESPACE}:default"
+        address = field(local, "pod/on-node-4", "{.status.podIP}")
+        assert "Directory listing" in run_in(local, "node-1", "python3", "-c", fetch(f"http://{address}:8000/"))
+    finally:  # others use the cluster afterwards, and count its GPUs
+        local.kill_node(name)
+        local.kubectl("delete", f"node/{name}")
 
 
 def test_an_image_is_imported_while_the_cluster_runs(local: LocalCluster, tmp_path: Path) -> None:
