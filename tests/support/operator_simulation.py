@@ -16,7 +16,7 @@ from elasticjob_operator.kube import client as clients
 from elasticjob_operator.kube import errors
 from elasticjob_rendezvous.round import agent, changing, lease, record
 from elasticjob_rendezvous.round.record import Member, Phase, Reason
-from support.operator_cluster import NODE
+from support.operator_cluster import NODE, until
 
 PACE = 0.03
 """Seconds between two rounds of everybody's acting."""
@@ -94,8 +94,19 @@ class Simulation:
         state = {"terminated": {"exitCode": code, "message": message, "reason": "Error" if code else "Completed"}}
         await self._set_status(name, phase="Failed" if code else "Succeeded", state=state, ready=False)
 
-    def workers_fail(self, name: str) -> None:
-        """A worker of this pod has crashed."""
+    async def crash(self, name: str, code: int, message: str) -> None:
+        """The trainer of a pod that runs ends in the middle of its work."""
+        self.paused.add(name)
+        self.processes.pop(name)
+        await self.end(name, code, message)
+
+    async def workers_fail(self, name: str) -> None:
+        """A worker of this pod has crashed; each member of a round starts its own when it has checked in."""
+
+        async def training() -> bool:
+            return name in self.processes and self.processes[name].training > 0
+
+        await until(training)
         process = self.processes[name]
         process.left, process.training = process.training, 0
 

@@ -186,9 +186,12 @@ class Agents:
         kubeconfig: str = "",
         address: str = "127.0.0.1",
         processes: str = "1",
+        grace: float = 10,
         **env: str,
     ) -> Agent:
-        """A torchrun for *slot* (standalone: for any), as the operator's pod would run it."""
+        """A torchrun for *slot* (standalone: for any), as the operator's pod would run it; its workers have so many
+        seconds' *grace*.
+        """
         name = f"{len(self._all)}-slot-{slot}"
         log = self.folder / f"{name}.log"
         settings = {**os.environ, "PYTHONPATH": str(ROOT / "rendezvous"), "OMP_NUM_THREADS": "1", **env}
@@ -201,7 +204,7 @@ class Agents:
         command = [
             *("--nnodes", nnodes, "--nproc-per-node", processes),
             *("--rdzv-backend", "kubernetes", "--rdzv-endpoint", self.job.name, "--rdzv-id", self.job.uid),
-            *("--local-addr", address, "--max-restarts", str(restarts), "--shutdown-timeout", "10"),
+            *("--local-addr", address, "--max-restarts", str(restarts), "--shutdown-timeout", f"{grace:g}"),
             *("--rdzv-conf", f"kubeconfig={kubeconfig or self.job.kubeconfig}" + (f",{conf}" if conf else "")),
             *(str(self.worker), str(self.orders)),
         ]
@@ -209,8 +212,11 @@ class Agents:
         self._all.append(agent)
         return agent
 
-    def order(self, name: str, text: str = "") -> None:
-        (self.orders / name).write_text(text)
+    def order(self, name: str) -> None:
+        (self.orders / name).touch()
+
+    def withdraw(self, name: str) -> None:
+        (self.orders / name).unlink()
 
     def close(self) -> None:
         for agent in self._all:

@@ -13,9 +13,15 @@ import sys
 import time
 
 
-def stop(seconds: float) -> None:
+def stay(order: pathlib.Path) -> None:
+    """For as long as the order stands."""
+    while order.exists():
+        time.sleep(0.05)
+
+
+def stop(order: pathlib.Path) -> None:
     """Uses the grace that a node has."""
-    time.sleep(seconds)
+    stay(order)
     sys.exit(1)
 
 
@@ -26,7 +32,7 @@ def main() -> None:
     number = json.loads((train / "round.json").read_text())["number"]
     slow = orders / f"slow-{slot}"
     if slow.exists():
-        signal.signal(signal.SIGTERM, lambda *_: stop(float(slow.read_text())))
+        signal.signal(signal.SIGTERM, lambda *_: stop(slow))
     print(f"FIRST node={slot} round={number} rank={rank} world={world} sum={world}", flush=True)
     where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     print(f"MEETS at={where} agent_store={os.environ['TORCHELASTIC_USE_AGENT_STORE']}", flush=True)
@@ -42,8 +48,7 @@ def main() -> None:
             crash.unlink()
             sys.exit(3)
         time.sleep(0.05)
-    late = orders / f"late-{slot}"
-    time.sleep(float(late.read_text()) if late.exists() else 0)
+    stay(orders / f"late-{slot}")
     print(f"DONE node={slot} round={number}", flush=True)
 
 

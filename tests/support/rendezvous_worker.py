@@ -16,17 +16,24 @@ import torch
 import torch.distributed as dist
 
 
-def stop(seconds: float) -> None:
+def stay(order: pathlib.Path) -> None:
+    """For as long as the order stands."""
+    while order.exists():
+        time.sleep(0.05)
+
+
+def stop(order: pathlib.Path) -> None:
     """Uses the grace that a node has."""
-    time.sleep(seconds)
+    stay(order)
     sys.exit(1)
 
 
 def main() -> None:
     orders = pathlib.Path(sys.argv[1])
     slot = os.environ.get("TEST_NODE", "")
-    if (orders / f"slow-{slot}").exists():
-        signal.signal(signal.SIGTERM, lambda *_: stop(float((orders / f"slow-{slot}").read_text())))
+    slow = orders / f"slow-{slot}"
+    if slow.exists():
+        signal.signal(signal.SIGTERM, lambda *_: stop(slow))
     train = pathlib.Path(os.environ["ELASTICJOB_TRAIN_DIR"])
     number = json.loads((train / "round.json").read_text())["number"]
     dist.init_process_group("gloo")
@@ -50,9 +57,7 @@ def main() -> None:
             print("told to crash", file=sys.stderr, flush=True)
             os._exit(3)  # at an orderly exit the open process group may abort, whose code would be another
         time.sleep(0.05)
-    late = orders / f"late-{slot}"
-    if late.exists():
-        time.sleep(float(late.read_text()))
+    stay(orders / f"late-{slot}")
     print(f"DONE node={slot} round={number}", flush=True)
     dist.destroy_process_group()
 

@@ -43,6 +43,10 @@ async def events_of(admin: clients.Client, job: Job) -> list[str]:
     return [f"{e['reason']}: {e['note']}" for e in found if e["regarding"]["name"] == job.simulation.job]
 
 
+async def _told(admin: clients.Client, job: Job, beginning: str) -> bool:
+    return any(line.startswith(beginning) for line in await events_of(admin, job))
+
+
 async def allocated(job: Job, count: int) -> dict[str, Any]:
     async def there() -> dict[str, Any] | None:
         given = (await job.status()).get("allocation")
@@ -72,9 +76,8 @@ async def test_jobs_share_what_there_is_and_take_what_comes_free(
         grown = await a.trains(4)
 
     assert grown["resizes"] == 2
-    told = await events_of(admin, a)
-    assert [line for line in told if line.startswith("Shrunk: 4 → 2: ")], told
-    assert [line for line in told if line.startswith("Grown: 2 → 4: +")], told
+    for beginning in ("Shrunk: 4 → 2: ", "Grown: 2 → 4: +"):
+        await until(lambda told=beginning: _told(admin, a, told))  # type: ignore[misc]
     condition = next(c for c in grown["conditions"] if c["type"] == "Allocated")
     assert (condition["status"], condition["reason"]) == ("True", "Grown")
     assert "Forbidden" not in operator.text

@@ -8,7 +8,7 @@ import pytest
 
 from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
-from support.operator_cluster import SYSTEM, Operator, kubeconfig_of
+from support.operator_cluster import SYSTEM, Operator, kubeconfig_of, until
 from support.operator_job import Job
 from support.operator_proxy import Proxy
 from support.operator_simulation import Simulation
@@ -74,11 +74,17 @@ async def test_killed_around_every_third_write(
         else:
             await job.scale(last)
         status = await job.trains(last)
+        await until(lambda: _only(simulation, last))
     finally:
         nurse.cancel()
         fragile.kill()
 
     assert kills >= 1
     assert status["failures"] == 0
-    assert len({p["metadata"]["labels"]["elasticjob.dev/slot"] for p in await simulation.pods()}) == last
-    assert len([p for p in await simulation.pods() if p["status"]["phase"] == "Running"]) == last
+
+
+async def _only(simulation: Simulation, nodes: int) -> bool:
+    """Whether there is a running pod in each slot, and no other."""
+    pods = await simulation.pods()
+    slots = {pod["metadata"]["labels"]["elasticjob.dev/slot"] for pod in pods}
+    return len(slots) == nodes == len([pod for pod in pods if pod["status"]["phase"] == "Running"])

@@ -37,26 +37,34 @@ async def test_a_job_starts_grows_shrinks_and_succeeds(job: Job, operator: Opera
     assert (done["failures"], done["disruptions"], done["resizes"]) == (0, 0, 2)
     assert done["completionTime"]
     assert done["progress"]["step"] > 0
-    assert [p["status"]["phase"] for p in await job.simulation.pods()] == ["Succeeded"]
+    await until(lambda: _all_succeeded(job))
     assert "ERROR" not in operator.text
     assert "Forbidden" not in operator.text
+
+
+async def _all_succeeded(job: Job) -> bool:
+    return [p["status"]["phase"] for p in await job.simulation.pods()] == ["Succeeded"]
 
 
 async def test_a_job_is_suspended_edited_and_resumed(job: Job) -> None:
     await job.apply(nodes=2, maxNodes=2)
     await job.trains(2)
-    job.simulation.workers_fail("digits-1-0")
+    await job.simulation.workers_fail("digits-1-0")
     await job.comes_to("failures", 1)
     await job.trains(2)
 
     await job.edit(suspend=True)
     await job.reaches("Suspended")
-    assert not [p for p in await job.simulation.pods() if p["status"]["phase"] == "Running"]
+    await until(lambda: _none_runs(job))
     await job.edit(minNodes=2, maxNodes=6, nodes=3)
     await job.edit(suspend=False)
     status = await job.trains(3)
 
     assert (status["failures"], status["disruptions"], status["roundReason"]) == (1, 0, "Resumed")
+
+
+async def _none_runs(job: Job) -> bool:
+    return not [p for p in await job.simulation.pods() if p["status"]["phase"] == "Running"]
 
 
 async def test_a_pod_deleted_with_no_grace_opens_a_round_within_a_second_and_is_replaced(job: Job) -> None:
@@ -87,8 +95,7 @@ async def test_a_failed_pod_counts_and_too_many_end_the_job(job: Job) -> None:
     await job.trains(2)
 
     for name in ("digits-1-0", "digits-0-0"):
-        job.simulation.processes.pop(name)
-        await job.simulation.end(name, 3, "out of memory, or something like it")
+        await job.simulation.crash(name, 3, "out of memory, or something like it")
         if name == "digits-1-0":
             await job.comes_to("failedPods", 1)
             await job.trains(2)
@@ -198,7 +205,7 @@ async def test_a_copy_of_a_job_with_its_status_uid_and_owner_is_a_new_job(job: J
     """As `kubectl get --output=yaml` has it, but for the ``resourceVersion``, with which nothing can be made."""
     await job.apply(nodes=1)
     await job.trains(1)
-    job.simulation.workers_fail("digits-0-0")
+    await job.simulation.workers_fail("digits-0-0")
     await job.comes_to("failures", 1)
     before = await job.trains(1)
     found = await admin.get("ElasticJob", job.namespace, "digits")

@@ -17,7 +17,7 @@ from elasticjob_rendezvous import kube
 from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import KEY, Phase, Reason
 from support import rendezvous_api
-from support.rendezvous_jobs import until
+from support.rendezvous_jobs import PATIENCE, until
 
 if TYPE_CHECKING:
     import pathlib
@@ -59,6 +59,16 @@ def test_training_outlasts_an_api_server_that_is_away(fake: FakeApi, fake_job: J
     assert [a.wait() for a in both] == [0, 0]
 
 
+def waits(job: Job, slot: int) -> int:
+    """Waits until a slot's holder waits for the next round; its number."""
+
+    def next_() -> int | None:
+        number = job.record().number + 1
+        return number if job.leases()[slot].lease.arrived == number else None
+
+    return int(until(next_, f"slot {slot} waits for the next round"))
+
+
 def test_who_is_cut_off_stops_its_workers_and_comes_back(
     fake: FakeApi, fake_job: Job, fake_agents: Agents, tmp_path: pathlib.Path
 ) -> None:
@@ -80,10 +90,10 @@ def test_who_is_cut_off_stops_its_workers_and_comes_back(
     for a in (three[0], three[2]):
         a.trains(2, world=2)
     fake.disturb = lambda request: None
-    until(lambda: fake_job.leases()[1].lease.arrived == 3, "slot 1 waits for round 3")
+    next_ = waits(fake_job, 1)
     fake_job.change(lambda r: changing.opened(r, Reason.NODE_JOINED))
     for a in three:
-        a.trains(3, world=3)
+        a.trains(next_, world=3)
     fake_agents.order("finish")
     assert [a.wait() for a in three] == [0, 0, 0]
 
@@ -102,7 +112,7 @@ def test_silent_member_is_left_behind(fake_job: Job, fake_agents: Agents) -> Non
         a.trains(2, world=2)
     for pid in stopped:
         os.kill(pid, signal.SIGCONT)
-    until(lambda: fake_job.leases()[1].lease.arrived == 3, "slot 1 waits for round 3")
+    waits(fake_job, 1)
     fake_agents.order("finish")
     assert [a.wait() for a in (three[0], three[2])] == [0, 0]
 
@@ -175,14 +185,15 @@ def test_sigterm_in_the_first_rendezvous_frees_the_slot(fake_job: Job, fake_agen
 @pytest.mark.scenario(57)
 def test_slow_workers_do_not_hold_up_the_others(fake_job: Job, fake_agents: Agents) -> None:
     fake_job.plan([0, 1, 2])
-    fake_agents.order("slow-2", "8")
-    three = [fake_agents.start(slot, conf=QUICK) for slot in (0, 1, 2)]
+    fake_agents.order("slow-2")
+    three = [fake_agents.start(slot, conf=QUICK, grace=PATIENCE) for slot in (0, 1, 2)]
     for a in three:
         a.trains(1, world=3)
     three[2].process.terminate()
     fake_job.sealed(2, nodes=2)
     assert fake_job.record().reason is Reason.AGENT_LEFT
     assert not fake_job.leases()[2].lease.free, "its workers may still train: the slot is not free yet"
+    fake_agents.withdraw("slow-2")
     three[2].wait()
     assert fake_job.leases()[2].lease.free
     fake_agents.order("finish")
@@ -194,13 +205,14 @@ def test_slow_workers_do_not_hold_up_the_others(fake_job: Job, fake_agents: Agen
 @pytest.mark.scenario(48)
 def test_rank_0_stays_until_the_last_member_has_finished(fake_job: Job, fake_agents: Agents) -> None:
     fake_job.plan([0, 1])
-    fake_agents.order("late-1", "5")
+    fake_agents.order("late-1")
     both = [fake_agents.start(slot, conf=QUICK) for slot in (0, 1)]
     for a in both:
         a.trains(1, world=2)
     fake_agents.order("finish")
     until(lambda: fake_job.leases()[0].lease.finished == 1, "rank 0 recorded its finish")
     assert both[0].process.poll() is None
+    fake_agents.withdraw("late-1")
     assert [a.wait() for a in both] == [0, 0]
     assert fake_job.record().phase is Phase.FINISHING
     assert fake_job.leases()[1].lease.finished == 1

@@ -193,15 +193,16 @@ def test_a_whole_job_that_was_killed_forms_again(fake_job: Job, nodes: Nodes) ->
 
 @pytest.mark.scenario(46)
 def test_a_node_that_comes_and_goes_does_not_keep_the_others_from_training(fake_job: Job, nodes: Nodes) -> None:
-    stable = nodes.several([0, 1], planned=False, nnodes="2:3")
+    stable = nodes.several([0, 1], planned=False, nnodes="2:3", last_call_timeout="4")
     meet(*stable)
+    nonce = ""
     for _ in range(4):
         flapping = nodes.start(2, planned=False, nnodes="2:3", pod="pod-2")
         flapping.begin(rendezvous)
-        until(lambda: fake_job.arrived().get(2) == 2, "parked")
+        nonce = until(lambda last=nonce: _parked(fake_job, 2, last), "parked")  # type: ignore[misc]
         flapping.kill()
-        time.sleep(0.3)
-        assert [node.call(waiting) for node in stable] == [0, 0], "who is gone already is not let in"
+    time.sleep(2.5)  # longer than newcomers are made to wait, half of a last call
+    assert [node.call(waiting) for node in stable] == [0, 0], "who is gone already is not let in"
     assert fake_job.record().number == 1
     steady = nodes.start(2, planned=False, nnodes="2:3", pod="pod-2")
     steady.begin(rendezvous)
@@ -209,3 +210,9 @@ def test_a_node_that_comes_and_goes_does_not_keep_the_others_from_training(fake_
     for node in stable:
         node.begin(rendezvous)
     met(*stable, steady)
+
+
+def _parked(job: Job, slot: int, last: str) -> str:
+    """The nonce of another process than *last* in *slot* that waits for the second round."""
+    seen = job.leases().get(slot)
+    return seen.lease.nonce if seen and seen.lease.arrived == 2 and seen.lease.nonce != last else ""
