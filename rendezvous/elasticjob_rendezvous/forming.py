@@ -180,8 +180,12 @@ class Forming:
         )
 
     def _keep_fresh(self) -> None:
-        """Reads what the watch should have told, and the Lease of a slot that is not ours yet."""
+        """Reads what the watch should have told, the Lease of a slot that is not ours yet, and what became of a write
+        whose reply was lost: the round may have been sealed on an arrival that its own process does not know of.
+        """
         session, now = self._session, time.monotonic()
+        if session.seat:
+            session.seat.settle()
         if session.board.synced and now - self._read_at > min(session.spaced(READ_AGAIN), LONGEST_READ):
             self._read_at = now + random.uniform(0, READ_AGAIN / 2)  # noqa: S311 - jitter, no secret
             session.board.refresh()

@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Phase, Reason, Result
-from support import rendezvous_jobs
+from support import rendezvous_api, rendezvous_jobs
 from support.rendezvous_jobs import until
 from support.rendezvous_nodes import (
     Nodes,
@@ -30,6 +30,7 @@ from support.rendezvous_nodes import (
 if TYPE_CHECKING:
     import pathlib
 
+    from support.rendezvous_api import FakeApi, Request
     from support.rendezvous_jobs import Job
 
 
@@ -210,6 +211,25 @@ def test_a_node_that_comes_and_goes_does_not_keep_the_others_from_training(fake_
     for node in stable:
         node.begin(rendezvous)
     met(*stable, steady)
+
+
+def test_a_member_that_does_not_know_that_it_has_arrived_finds_out(
+    fake: FakeApi, fake_job: Job, nodes: Nodes, tmp_path: pathlib.Path
+) -> None:
+    """The reply to its arrival is lost, and only when the round has been sealed on it."""
+    fake_job.plan([0, 1])
+    late = rendezvous_api.kubeconfig(tmp_path / "late", fake_job.api.host, client="late")
+    both = [nodes.start(0), nodes.start(1, kubeconfig=late)]
+    meet(*both)
+
+    def lose(request: Request) -> None:
+        if request.client == "late" and request.verb == "update" and fake_job.arrived().get(1) == 2:
+            fake.disturb_reply = lambda request: None
+            fake_job.sealed(2, nodes=2)
+            raise ConnectionResetError
+
+    fake.disturb_reply = lose
+    assert again(fake_job, *both)[0].number == 2
 
 
 def _parked(job: Job, slot: int, last: str) -> str:
