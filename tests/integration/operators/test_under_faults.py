@@ -78,20 +78,33 @@ class Life:
             await self.job.trains(nodes, seconds=PATIENCE)
         else:
             await self.job.reaches("Suspended", seconds=PATIENCE)
-        await until(lambda: self._settled(point), seconds=PATIENCE)
+        await until(lambda: self._settled(point, nodes), seconds=PATIENCE)
         self.reached.add(point)
 
-    async def _settled(self, point: str) -> bool:
-        """Whether it is as the other one's is or, where there is none, as it was two looks of the kubelet before."""
+    async def _settled(self, point: str, nodes: int) -> bool:
+        """Whether it is as the other one's is or, where there is none, at rest for two looks of the kubelet."""
         before, self.points[point] = self.points.get(point), await picture(self._admin, self.job.simulation)
         if self._like:
             return point in self._like.reached and self.points[point] == self._like.points[point]
         await asyncio.sleep(2 * PACE)
-        return self.points[point] == before
+        return self.points[point] == before and _at_rest(self.points[point], nodes)
 
     async def _gone(self) -> bool:
         found = [i["metadata"]["name"] for kind in LEFT for i in await self._admin.list(kind, self.job.namespace)]
         return not any(name.startswith("digits") for name in found)
+
+
+def _at_rest(found: Picture, nodes: int) -> bool:
+    """Whether everything has come to *nodes*, however slow who has to do it: what stands still may only be waiting."""
+    status, record = found["status"], found["round"]
+    conditions, held = status["conditions"], sum(holder for holder, _ in found["leases"].values())
+    if [phase for _, phase in found["pods"]] != ["Running"] * nodes or held != nodes:
+        return False
+    if not nodes:
+        return bool(conditions.get("Suspended") == "True")
+    phase, plan, members, *_ = record
+    calm = (conditions.get("PodsReady"), conditions.get("Resizing", "False")) == ("True", "False")
+    return bool(calm and status["roundPhase"] == phase.value == "Sealed" and plan == members and len(plan) == nodes)
 
 
 class Lives:
