@@ -17,6 +17,7 @@ from elasticjob_operator.autoscaler import (
     decision,
     explaining,
     exposing,
+    lending,
     minimums,
     nominating,
     placing,
@@ -55,7 +56,7 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
     for _ in range(max(rules.rounds, 1)):
         held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap)
         for draft in ordered:
-            draft.nodes, draft.loose = 0, 0
+            draft.nodes, draft.loose, draft.partner = 0, 0, None
         minimums.grant(ordered, space, held, rules, borrowing=False)  # 3. gangs
         if not crowded and not held.unlimited:
             minimums.grant(ordered, space, held, rules, borrowing=True)
@@ -64,6 +65,7 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
                 minimums.grant(ordered, space, held, rules, borrowing=True)
             surplus.pin(ordered, space, held, borrowing=borrowing)  # 4. sizes set by people
             surplus.grant(ordered, space, held, rules, borrowing=borrowing)  # 5. to whom each further node helps most
+        lending.lend(ordered, rules)
         exposing.expose(ordered, snap, rules)
         placed = placing.place(ordered, snap, rules, stuck=stuck, anew=tries > 1)  # 6. where
         if placed.stuck and rules.moves:

@@ -33,6 +33,8 @@ class Draft:
     """How many of them count as being on volatile cluster nodes."""
     cap: int | None = None
     """Pods beyond this could not be placed well in an earlier round of this decision."""
+    partner: Draft | None = None
+    """With whom it trades nodes in this decision, so that one of them tries a larger size."""
     barred: bool = False
     """Its minimum could not be placed in an earlier round of this decision."""
 

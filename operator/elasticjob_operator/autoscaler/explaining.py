@@ -69,6 +69,8 @@ def _message(draft: drafts.Draft, reason: decision.Reason, freed: str, taken: st
 
 def _change(draft: drafts.Draft, freed: str, taken: str) -> str:
     before, after = draft.job.granted, draft.nodes
+    if draft.partner and draft.partner.nodes != draft.partner.job.granted:
+        return f"{before} → {after}: {_trade(draft, draft.partner)}"
     if not before:
         return f"starts with {after} of at most {words.counted(draft.job.maximum, 'node')}"
     part = curves.gain(draft.curve.log(before), draft.curve.log(after))
@@ -78,6 +80,13 @@ def _change(draft: drafts.Draft, freed: str, taken: str) -> str:
     else:
         why = f"accelerators to {taken}" if taken else "less capacity"
     return f"{before} → {after}: {percent} throughput, {why}"
+
+
+def _trade(draft: drafts.Draft, partner: drafts.Draft) -> str:
+    if draft.nodes > draft.job.granted:
+        lent = words.counted(partner.job.granted - partner.nodes, "node")
+        return f"tries this size for the first time, {lent} lent by {partner.job.name}"
+    return f"lent to {partner.job.name}, which tries {partner.nodes} for the first time"
 
 
 def _names(counts: dict[str, int]) -> str:

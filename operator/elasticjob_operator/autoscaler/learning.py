@@ -45,6 +45,11 @@ class Knowledge:
     fitted: tuple[tuple[Seen, int], ...] = ()
     """The evidence, in doublings, that `curve` rests on."""
 
+    @property
+    def sizes(self) -> frozenset[int]:
+        """Those whose reports count as much as the model."""
+        return frozenset(point.nodes for point in self.points if point.weight >= MODEL_WEIGHT)
+
     @classmethod
     def new(cls, first: int) -> Knowledge:
         """Nothing known yet."""

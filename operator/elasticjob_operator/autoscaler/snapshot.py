@@ -68,6 +68,10 @@ class Job:
     """In the middle of a resize, or finishing: its size must stay what it is."""
     granted: int = 0
     """Its size as last decided; 0: waiting or suspended by us."""
+    promised: int = 0
+    """A larger size that was decided, and whose room others still leave; 0: none."""
+    stood: float = 0.0
+    """Seconds that its size has been what it is."""
     placement: tuple[Placement, ...] = ()
     """Where its pods are."""
     ceiling: int | None = None
@@ -83,6 +87,8 @@ class Job:
     checkpoints."""
     curves: Mapping[str, curves.Curve] = dataclasses.field(default_factory=dict)
     """Throughput by size, for each kind of accelerator measured; `""` stands for every other."""
+    measured: frozenset[int] = frozenset()
+    """Sizes with reports enough to be believed. Empty: all is known, or it does not report."""
 
     @property
     def sized(self) -> int:

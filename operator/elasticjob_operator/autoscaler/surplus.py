@@ -7,7 +7,8 @@ badly stops early and leaves its nodes to one that scales well. Two things make 
 * weights fall with age. Lengths are not known, but training jobs' are spread so widely that what has run long will
   run long still: speeding up a young job ends it soon and frees its nodes.
 * staying is worth something. The present size gets a bonus of resize cost / horizon, so a change has to earn its cost
-  back within the horizon, by measured cost and measured speed: that is the hysteresis, and nothing else is.
+  back within the horizon, by measured cost and measured speed: that is the hysteresis. A size on trial gets more, until
+  it has been measured.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import heapq
 import math
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import curves, nominating
+from elasticjob_operator.autoscaler import curves, lending, nominating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,9 +66,9 @@ def worth(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> Se
     """The hull of its sizes from the minimum up, the present one raised by its bonus, volatile ones lowered by their
     risk.
     """
-    curve, now = draft.curve, draft.job.granted
+    curve, now = draft.curve, draft.job.promised or draft.job.granted
     top = draft.sizes[-1] if draft.cap is None else draft.cap
-    bonus = nominating.sane(draft.job.resize_cost) / max(rules.horizon, 1.0)
+    bonus = lending.cost(draft.job, rules) + (lending.STAY if lending.on_trial(draft.job) else 0.0)
     points = _offered(draft, top)
     if points[0][0] < draft.nodes:
         points = [(draft.nodes, curve.log(draft.nodes)), *(point for point in points if point[0] > draft.nodes)]

@@ -132,6 +132,7 @@ class Autoscaler:
             priorities=self._priorities.items,
             memories=dict(self._memories),
             ceilings={uid: one.pods for uid, one in self._ceilings.items() if one.pods is not None},
+            promised={name: grant.nodes for name, grant in self._promises.items()},
             now=int(self._now()),
         )
 

@@ -49,5 +49,8 @@ def sizes(grants: dict[str, decision.Grant]) -> dict[str, int]:
 def after(before: tuple[snapshot.Job, ...], grants: dict[str, decision.Grant]) -> tuple[snapshot.Job, ...]:
     """The jobs once a decision has been carried out."""
     return tuple(
-        dataclasses.replace(job, granted=grants[job.name].nodes, placement=grants[job.name].placement) for job in before
+        dataclasses.replace(job, granted=grant.nodes, placement=grant.placement, stood=job.stood * (not changed))
+        for job in before
+        for grant in [grants[job.name]]
+        for changed in [grant.nodes != job.granted]
     )

@@ -54,6 +54,8 @@ def jobs(draw: st.DrawFn, name: str) -> snapshot.Job:
         ceiling=draw(st.none() | st.integers(0, 6)),
         served=draw(st.floats(0, 1e5)),
         resize_cost=draw(st.sampled_from([0.0, 30.0, 500.0])),
+        stood=draw(st.sampled_from([0.0, 1000.0, 1e6])),
+        measured=draw(st.frozensets(st.integers(1, 8), max_size=3)),
         curves=draw(st.just({}) | st.lists(RATES, max_size=12).map(lambda r: {"": curves.Curve(tuple(r))})),
     )
 

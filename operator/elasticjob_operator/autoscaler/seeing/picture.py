@@ -40,6 +40,8 @@ class World:
     """By the jobs' UIDs."""
     ceilings: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Pods that the scheduler did find room for, of jobs whose others stayed unschedulable lately."""
+    promised: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Sizes that were decided and wait for room, by the jobs' names in the snapshot."""
     now: int = 0
 
 
@@ -157,12 +159,15 @@ def _job(one: Seen, world: World, candidates: frozenset[str], priority: int) -> 
         pinned=wish.nodes,
         held=_held(one, world.now, granted),
         granted=granted,
+        promised=world.promised.get(one.key, 0),
+        stood=since if decided else 0,
         placement=_placement(one, granted),
         ceiling=world.ceilings.get(job.uid),
         waited=since if known is None or not known.nodes else 0,
         served=(known.served if known else 0) + (since * granted * max(one.each, 1)),
         resize_cost=_cost(memory),
         curves={"": memory.knowledge.curve} if memory else {},
+        measured=memory.knowledge.sizes if memory else frozenset(),
     )
 
 

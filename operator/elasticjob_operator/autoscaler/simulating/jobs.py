@@ -74,6 +74,8 @@ class Running:
     """Seconds without progress still to come."""
     waited: float = 0.0
     served: float = 0.0
+    changed: float = 0.0
+    """When its size was last changed, seconds since the trace began."""
     changes: int = 0
     starts: int = 0
     since_checkpoint: float = 0.0

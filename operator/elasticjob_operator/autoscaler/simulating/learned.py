@@ -26,6 +26,10 @@ class Learned:
         """What is known by now."""
         return self._of(run).curve
 
+    def measured(self, run: jobs.Running) -> frozenset[int]:
+        """Sizes reported from by now."""
+        return self._of(run).sizes
+
     def report(self, run: jobs.Running, seconds: float) -> None:
         """One report for each step in which it made progress."""
         del seconds

@@ -26,6 +26,9 @@ class Knowledge(Protocol):
     def curve(self, run: jobs.Running) -> curves.Curve:
         """What is known now."""
 
+    def measured(self, run: jobs.Running) -> frozenset[int]:
+        """Sizes that it rests on; none where there is nothing to learn."""
+
     def report(self, run: jobs.Running, seconds: float) -> None:
         """The job has run for so long as it stands."""
 
@@ -36,6 +39,11 @@ class Measured:
     def curve(self, run: jobs.Running) -> curves.Curve:
         """The true one."""
         return run.job.profile.curve
+
+    def measured(self, run: jobs.Running) -> frozenset[int]:
+        """Nothing to learn."""
+        del run
+        return frozenset()
 
     def report(self, run: jobs.Running, seconds: float) -> None:
         """Nothing to learn."""
@@ -135,12 +143,14 @@ class Replay:
             queue=job.queue,
             namespace=job.namespace,
             granted=run.nodes,
+            stood=now - run.changed,
             placement=tuple(snapshot.Placement(name, count) for name, count in run.pods.items()),
             waited=run.waited,
             served=run.served,
             resize_cost=self._options.resize_cost,
             unsaved=self._options.checkpoint_interval / 2,
             curves={"": self._knowledge.curve(run)},
+            measured=self._knowledge.measured(run),
         )
 
     def _decide(self, now: float, lost: set[str]) -> None:
@@ -150,6 +160,8 @@ class Replay:
             if pods == run.pods and name not in lost:
                 continue
             self.result.stops += bool(run.nodes or name in lost) and not pods
+            if sum(pods.values()) != run.nodes:
+                run.changed = now
             run.pods = pods
             if pods:
                 run.delay, run.since_checkpoint = self._options.resize_cost, 0.0

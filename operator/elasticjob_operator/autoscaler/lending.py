@@ -1,0 +1,114 @@
+"""Part of phase 5: a node lent for a trial, where nothing is free and nothing would ever be learned.
+
+Of jobs that were each measured at one size nobody knows who scales: they share alike, for ever. So one of them borrows
+from another, both are measured anew, and phase 5 goes on from there. Careful, because it costs:
+
+* One trial at a time, and only where it teaches: its borrower was never measured larger, or its lender never smaller.
+* At most a quarter more (at least one node), from a job of the same priority, queue and kind of pod, above its minimum.
+* Only between jobs that have stood for ten times what it costs: the trial, there and back, takes a tenth of their time.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+from elasticjob_operator.autoscaler import claims, nominating
+
+if TYPE_CHECKING:
+    from elasticjob_operator.autoscaler import drafts, settings, snapshot
+
+STEP = 4
+"""One node for each so many: what less would change drowns in the noise of the reports."""
+STANDING = 10.0
+"""Times the cost of both jobs' changes that both must have stood."""
+PATIENCE = 300.0
+"""Seconds beside the change itself in which a size is to be measured, though somebody's step takes a minute."""
+ATTEMPTS = 8
+"""Borrowers looked at, the most promising first: to look at all pairs of a thousand jobs would take long."""
+STAY = 10.0
+"""Logarithm: what staying at a size on trial is worth. More than any size can gain."""
+
+
+def on_trial(job: snapshot.Job) -> bool:
+    """Whether it has, or waits for, a size larger or smaller than all that were measured, and will soon tell of it."""
+    size = job.promised or job.granted
+    if not job.measured or not size or min(job.measured) <= size <= max(job.measured):
+        return False
+    return bool(job.promised) or job.stood < PATIENCE + nominating.sane(job.resize_cost)
+
+
+def cost(job: snapshot.Job, rules: settings.Settings) -> float:
+    """What one change takes of its throughput over the horizon, as a logarithm."""
+    return nominating.sane(job.resize_cost) / max(rules.horizon, 1.0)
+
+
+def lend(ordered: list[drafts.Draft], rules: settings.Settings) -> None:
+    """Let the job that is thought to gain most borrow from the one that is thought to lose least."""
+    if any(on_trial(draft.job) for draft in ordered):
+        return
+    peers = collections.defaultdict[object, list["drafts.Draft"]](list)
+    for draft in ordered:
+        if _settled(draft):
+            peers[_kinship(draft)].append(draft)
+    for group in peers.values():
+        shy = [draft for draft in group if draft.nodes == min(draft.job.measured) and draft.nodes > draft.minimum]
+        able = [draft for draft in group if shy or draft.nodes == max(draft.job.measured)]
+        bold = [draft for draft in able if _would_grow(draft, rules)]
+        bold.sort(key=lambda draft: -draft.weight * _gain(draft, _more(draft)))
+        if any(_borrow(draft, group) for draft in bold[:ATTEMPTS]):
+            return
+
+
+def _settled(draft: drafts.Draft) -> bool:
+    """This decision leaves it as it is, and as it is it was measured."""
+    job = draft.job
+    free = not job.held and not job.promised and job.pinned is None and bool(job.accelerators)
+    return free and draft.nodes == job.granted and draft.nodes in job.measured
+
+
+def _kinship(draft: drafts.Draft) -> object:
+    """What must be alike, so that the node fits and no team pays for another's trial."""
+    job = draft.job
+    return job.priority, claims.home(job), job.namespace, job.accelerators, draft.kind, job.candidates
+
+
+def _would_grow(draft: drafts.Draft, rules: settings.Settings) -> bool:
+    """Whether it takes a larger size as soon as there is room."""
+    return draft.cap is None and _gain(draft, _more(draft)) > cost(draft.job, rules)
+
+
+def _more(draft: drafts.Draft) -> int:
+    """The size to try: at most a quarter more or the next allowed one, and never above twice its own."""
+    reach = min(draft.curve.reach, 2 * draft.nodes)
+    above = [size for size in draft.sizes if draft.nodes < size <= reach]
+    quarter = draft.nodes + max(draft.nodes // STEP, 1)
+    return max((size for size in above if size <= quarter), default=above[0] if above else draft.nodes)
+
+
+def _gain(draft: drafts.Draft, size: int) -> float:
+    return draft.curve.log(size) - draft.curve.log(draft.nodes)
+
+
+def _borrow(borrower: drafts.Draft, group: list[drafts.Draft]) -> bool:
+    """From one that is measured smaller by it, if there is one."""
+    wanted = _more(borrower) - borrower.nodes
+    offers = []
+    for lender in group:
+        size = max((size for size in lender.sizes if size <= lender.nodes - wanted), default=0)
+        shy = lender.nodes == min(lender.job.measured)
+        teaches = shy or borrower.nodes == max(borrower.job.measured)
+        if lender is not borrower and size and teaches and _have_stood(borrower.job, lender.job):
+            offers.append((not shy, -lender.weight * _gain(lender, size), lender.job.name, lender, size))
+    if not offers:
+        return False
+    *_, lender, size = min(offers, key=lambda offer: offer[:3])
+    loose = min(lender.loose, wanted)
+    lender.nodes, lender.loose, lender.partner = size, min(lender.loose - loose, size - lender.minimum), borrower
+    borrower.nodes, borrower.loose, borrower.partner = borrower.nodes + wanted, borrower.loose + loose, lender
+    return True
+
+
+def _have_stood(one: snapshot.Job, other: snapshot.Job) -> bool:
+    enough = STANDING * (nominating.sane(one.resize_cost) + nominating.sane(other.resize_cost))
+    return min(one.stood, other.stood) >= enough
