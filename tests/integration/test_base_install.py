@@ -50,6 +50,27 @@ def test_the_rendezvous_works_where_the_operators_modules_and_kopf_are_missing(s
     assert str(site) in done.stdout
 
 
+def test_the_command_says_in_one_line_that_its_simulator_is_not_there(site: pathlib.Path) -> None:
+    hide = "import sys; sys.modules['elasticjob_operator'] = None; sys.argv = ['elasticjob', 'simulate'];"
+
+    done = run(site, hide + f"exec(open({str(site / 'bin/elasticjob')!r}).read())")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("elasticjob: the simulator is the operator's, which is not installed here")
+    assert done.stderr.count("\n") == 1
+
+
+def test_with_the_operators_code_beside_it_the_command_simulates(site: pathlib.Path) -> None:
+    path = f"{site}:{ROOT / 'operator'}"
+    trace = ROOT / "examples/trace.csv"
+    command = [sys.executable, "-P", str(site / "bin/elasticjob"), "simulate", str(trace), "--cluster", "4x4"]
+
+    done = subprocess.run(command, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "ours" in done.stdout
+
+
 def test_torch_finds_the_backend_through_the_entry_point(site: pathlib.Path) -> None:
     code = (
         "from torch.distributed.elastic.rendezvous import rendezvous_handler_registry as r; print(sorted(r._registry))"

@@ -1,4 +1,4 @@
-"""`python -m elasticjob_operator.autoscaler simulate TRACE`: what would happen, before the cluster is trusted to it."""
+"""`elasticjob simulate TRACE`: what would happen, before the cluster is trusted to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m elasticjob_operator.autoscaler", description=__doc__)
+    parser = argparse.ArgumentParser(prog="elasticjob", description=__doc__)
     simulate = parser.add_subparsers(required=True).add_parser(
         "simulate", help="replay a trace", description=traces.__doc__
     )

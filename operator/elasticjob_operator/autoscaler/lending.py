@@ -5,7 +5,8 @@ from another, both are measured anew, and phase 5 goes on from there. Careful, b
 
 * One trial at a time, and only where it teaches: its borrower was never measured larger, or its lender never smaller.
 * At most a quarter more (at least one node), from a job of the same priority, queue and kind of pod, above its minimum.
-* Only between jobs that have stood for ten times what it costs: the trial, there and back, takes a tenth of their time.
+* Only among jobs none of which has changed for twenty times what it costs: there and back, it takes a twentieth of the
+  two's time, and where jobs come and go their sizes change anyway.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 STEP = 4
 """One node for each so many: what less would change drowns in the noise of the reports."""
-STANDING = 10.0
-"""Times the cost of both jobs' changes that both must have stood."""
+STANDING = 20.0
+"""Times the cost of both jobs' changes for which all that are alike must have stood."""
 PATIENCE = 300.0
 """Seconds beside the change itself in which a size is to be measured, though somebody's step takes a minute."""
 ATTEMPTS = 8
@@ -49,14 +50,15 @@ def lend(ordered: list[drafts.Draft], rules: settings.Settings) -> None:
         return
     peers = collections.defaultdict[object, list["drafts.Draft"]](list)
     for draft in ordered:
-        if _settled(draft):
+        if draft.nodes:
             peers[_kinship(draft)].append(draft)
-    for group in peers.values():
+    for every in peers.values():
+        group, quiet = list(filter(_settled, every)), min(draft.job.stood for draft in every)
         shy = [draft for draft in group if draft.nodes == min(draft.job.measured) and draft.nodes > draft.minimum]
         able = [draft for draft in group if shy or draft.nodes == max(draft.job.measured)]
         bold = [draft for draft in able if _would_grow(draft, rules)]
         bold.sort(key=lambda draft: -draft.weight * _gain(draft, _more(draft)))
-        if any(_borrow(draft, group) for draft in bold[:ATTEMPTS]):
+        if any(_borrow(draft, group, quiet) for draft in bold[:ATTEMPTS]):
             return
 
 
@@ -90,15 +92,16 @@ def _gain(draft: drafts.Draft, size: int) -> float:
     return draft.curve.log(size) - draft.curve.log(draft.nodes)
 
 
-def _borrow(borrower: drafts.Draft, group: list[drafts.Draft]) -> bool:
-    """From one that is measured smaller by it, if there is one."""
+def _borrow(borrower: drafts.Draft, group: list[drafts.Draft], quiet: float) -> bool:
+    """From one that is measured smaller by it, if there is one. *quiet*: seconds in which none of them has changed."""
     wanted = _more(borrower) - borrower.nodes
     offers = []
     for lender in group:
         size = max((size for size in lender.sizes if size <= lender.nodes - wanted), default=0)
         shy = lender.nodes == min(lender.job.measured)
         teaches = shy or borrower.nodes == max(borrower.job.measured)
-        if lender is not borrower and size and teaches and _have_stood(borrower.job, lender.job):
+        waited = quiet >= STANDING * sum(nominating.sane(job.resize_cost) for job in (borrower.job, lender.job))
+        if lender is not borrower and size and teaches and waited:
             offers.append((not shy, -lender.weight * _gain(lender, size), lender.job.name, lender, size))
     if not offers:
         return False
@@ -107,8 +110,3 @@ def _borrow(borrower: drafts.Draft, group: list[drafts.Draft]) -> bool:
     lender.nodes, lender.loose, lender.partner = size, min(lender.loose - loose, size - lender.minimum), borrower
     borrower.nodes, borrower.loose, borrower.partner = borrower.nodes + wanted, borrower.loose + loose, lender
     return True
-
-
-def _have_stood(one: snapshot.Job, other: snapshot.Job) -> bool:
-    enough = STANDING * (nominating.sane(one.resize_cost) + nominating.sane(other.resize_cost))
-    return min(one.stood, other.stood) >= enough

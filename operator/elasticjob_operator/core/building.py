@@ -85,7 +85,7 @@ def pod(job: jobs.Job, wish: spec.Spec, slot: int, number: int, avoid: Sequence[
             "annotations": {**_annotations(meta), **_own_annotations(job, wish, avoid)},
             "ownerReferences": [jobs.owner(job)],
         },
-        "spec": _placed(_spec(job, wish, template["spec"], slot), avoid),
+        "spec": _placed(_spec(job, wish, template["spec"], slot), avoid, minimum=slot < wish.min_nodes),
     }
 
 
@@ -101,7 +101,10 @@ def _own_annotations(job: jobs.Job, wish: spec.Spec, avoid: Sequence[str]) -> di
     return found if wish.rendezvous.told else {**found, names.RUN_ANNOTATION: str(job.status.restarts)}
 
 
-def _placed(data: dict[str, Any], avoid: Sequence[str]) -> dict[str, Any]:
+def _placed(data: dict[str, Any], avoid: Sequence[str], *, minimum: bool) -> dict[str, Any]:
+    """What a job cannot do without is better off where it stays."""
+    if minimum:
+        data = {**data, "affinity": placing.steady(data.get("affinity"))}
     return {**data, "affinity": placing.ruled_out(data.get("affinity"), avoid)} if avoid else data
 
 

@@ -1,6 +1,11 @@
-"""Where a pod may not be scheduled, in the words of its ``affinity``."""
+"""Where a pod may not be scheduled, and where it had better be, in the words of its ``affinity``."""
 
 from collections.abc import Iterable
+
+from elasticjob_operator.api import spot
+
+MOST_WEIGHT = 100
+"""Of a preference, in Kubernetes' own scale."""
 
 
 def ruled_out(found: object, names: Iterable[str]) -> dict[str, object]:
@@ -15,3 +20,11 @@ def ruled_out(found: object, names: Iterable[str]) -> dict[str, object]:
     ]
     node["requiredDuringSchedulingIgnoredDuringExecution"] = required
     return {**whole, "nodeAffinity": node}
+
+
+def steady(found: object) -> dict[str, object]:
+    """A pod's ``affinity`` with a preference for cluster nodes that stay, unless it tells of cluster nodes itself."""
+    whole = dict(found) if isinstance(found, dict) else {}
+    stays = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in spot.LABELS.items()]
+    wish = {"weight": MOST_WEIGHT, "preference": {"matchExpressions": stays}}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}, **whole}

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.core import building, deciding
+from elasticjob_operator.api import spot
+from elasticjob_operator.core import building, deciding, placing
 from support import operator_builders as build
 
 TEMPLATE: dict[str, Any] = {
@@ -118,6 +119,7 @@ def test_the_whole_pod() -> None:
             ],
             "serviceAccountName": "digits-worker",
             "automountServiceAccountToken": False,
+            "affinity": placing.steady(None),
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 60,
             "enableServiceLinks": False,
@@ -133,6 +135,23 @@ def test_who_asks_for_a_mesh_gets_it(place: str) -> None:
     assert meta[place]["sidecar.istio.io/inject"] == "true"
     assert meta["annotations"].get("sidecar.istio.io/inject") != "false"
     assert meta["annotations"]["linkerd.io/inject"] == "disabled"
+
+
+def test_the_minimums_pods_prefer_cluster_nodes_that_stay_and_the_others_take_what_there_is() -> None:
+    least, more = (made(TEMPLATE, minNodes=least, maxNodes=4)["spec"].get("affinity") for least in (2, 1))
+
+    (wish,) = least["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    avoided = {e["key"]: e["values"] for e in wish["preference"]["matchExpressions"] if e["operator"] == "NotIn"}
+    assert avoided == {key: [value] for key, value in spot.LABELS.items()}
+    assert more is None
+
+
+def test_a_preference_is_for_templates_that_say_nothing_of_cluster_nodes() -> None:
+    mine: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    near: dict[str, Any] = {"podAffinity": {"a": 1}}
+
+    assert placing.steady(mine) == mine
+    assert placing.steady(near) == {**near, **placing.steady(None)}
 
 
 def test_the_template_itself_is_left_alone() -> None:

@@ -9,6 +9,7 @@ import collections
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
+from elasticjob_operator.api import spot
 from elasticjob_operator.autoscaler import snapshot
 
 if TYPE_CHECKING:
@@ -21,16 +22,6 @@ PRODUCT_LABELS = (
     "cloud.google.com/gke-tpu-accelerator", "karpenter.k8s.aws/instance-gpu-name",
 )  # fmt: skip
 """Where drivers and clouds say which model of a device a cluster node has."""
-
-VOLATILE = {
-    "karpenter.sh/capacity-type": "spot",
-    "eks.amazonaws.com/capacityType": "SPOT",
-    "cloud.google.com/gke-spot": "true",
-    "cloud.google.com/gke-preemptible": "true",
-    "kubernetes.azure.com/scalesetpriority": "spot",
-    "node.kubernetes.io/lifecycle": "spot",
-}
-"""How clouds and their autoscalers mark cluster nodes that may be taken away at any time."""
 
 
 class Place(NamedTuple):
@@ -64,7 +55,7 @@ class Stock:
                 free=count - self.others.get(place, 0),
                 kind=kind(self.nodes[place.node], place.resource),
                 domain=self.nodes[place.node].labels.get(topology, ""),
-                volatile=any(self.nodes[place.node].labels.get(key) == value for key, value in VOLATILE.items()),
+                volatile=any(self.nodes[place.node].labels.get(key) == value for key, value in spot.LABELS.items()),
                 schedulable=self.nodes[place.node].open,
             )
             for place, count in sorted(self.total.items())
