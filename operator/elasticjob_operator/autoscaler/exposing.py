@@ -1,7 +1,8 @@
 """Part of phase 6: which jobs have how much on volatile cluster nodes, once all sizes are chosen.
 
-Pods that vanish cost all pods of their job what was done since the last checkpoint. So stable cluster nodes go, beyond
-the minimums, first to jobs that fit on one of them, which splitting would slow down, then to the largest.
+Pods that vanish cost all pods of their job what was done since the last checkpoint, and a job on both sides of the line
+is on more cluster nodes than it needs. So stable cluster nodes go, beyond the minimums, first to what would not fill a
+volatile one, where splitting would slow its job most, and then to the largest jobs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ def expose(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings
     firm = {draft.job.name: _needed(draft, rules) for draft in active}
     for draft in active:
         space.take(draft, firm[draft.job.name], volatile=False)
+    _unsplit(active, firm, space)
     for draft in sorted(active, key=lambda d: _rank(d, space)):
         more = min(draft.nodes - firm[draft.job.name], space.pods(draft, draft.kind, volatile=False))
         firm[draft.job.name] += more
@@ -33,6 +35,24 @@ def expose(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings
         space.take(draft, loose, volatile=True)
     for draft in active:
         draft.loose = draft.nodes - firm[draft.job.name]
+
+
+def _unsplit(active: list[drafts.Draft], firm: dict[str, int], space: room.Room) -> None:
+    """Make what is left for volatile cluster nodes fill them, where the stable ones have room for all of the rest."""
+
+    def rest(draft: drafts.Draft) -> int:
+        hosts = space.volatile_hosts(draft.kind, draft.job.sized)
+        return (draft.nodes - firm[draft.job.name]) % hosts if hosts else 0
+
+    def saved(draft: drafts.Draft) -> float:
+        loss = draft.curve.log(draft.nodes) - draft.curve.log(draft.nodes, scattered=True)
+        return draft.weight * loss / max(rest(draft), 1)
+
+    for draft in sorted(active, key=saved, reverse=True):
+        more = rest(draft)
+        if more <= space.pods(draft, draft.kind, volatile=False):
+            firm[draft.job.name] += more
+            space.take(draft, more, volatile=False)
 
 
 def _needed(draft: drafts.Draft, rules: settings.Settings) -> int:

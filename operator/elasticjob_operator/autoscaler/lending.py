@@ -11,6 +11,7 @@ from another, both are measured anew, and phase 5 goes on from there. Careful, b
 
 from __future__ import annotations
 
+import bisect
 import collections
 from typing import TYPE_CHECKING
 
@@ -83,9 +84,17 @@ def _would_grow(draft: drafts.Draft, rules: settings.Settings) -> bool:
 def _more(draft: drafts.Draft) -> int:
     """The size to try: at most a quarter more or the next allowed one, and never above twice its own."""
     reach = min(draft.curve.reach, 2 * draft.nodes)
-    above = [size for size in draft.sizes if draft.nodes < size <= reach]
     quarter = draft.nodes + max(draft.nodes // STEP, 1)
-    return max((size for size in above if size <= quarter), default=above[0] if above else draft.nodes)
+    size = _upto(draft, min(quarter, reach))
+    if size == draft.nodes:
+        size = next((n for n in draft.sizes[bisect.bisect(draft.sizes, size) :]), size)
+    return size if size <= reach else draft.nodes
+
+
+def _upto(draft: drafts.Draft, most: int) -> int:
+    """The largest size that it may have of those up to *most*; 0: none."""
+    count = bisect.bisect(draft.sizes, most)
+    return draft.sizes[count - 1] if count else 0
 
 
 def _gain(draft: drafts.Draft, size: int) -> float:
@@ -97,7 +106,7 @@ def _borrow(borrower: drafts.Draft, group: list[drafts.Draft], quiet: float) -> 
     wanted = _more(borrower) - borrower.nodes
     offers = []
     for lender in group:
-        size = max((size for size in lender.sizes if size <= lender.nodes - wanted), default=0)
+        size = _upto(lender, lender.nodes - wanted)
         shy = lender.nodes == min(lender.job.measured)
         teaches = shy or borrower.nodes == max(borrower.job.measured)
         waited = quiet >= STANDING * sum(nominating.sane(job.resize_cost) for job in (borrower.job, lender.job))

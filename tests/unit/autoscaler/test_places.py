@@ -143,6 +143,15 @@ def test_only_as_many_leave_stable_cluster_nodes_as_a_newcomers_minimum_needs() 
     assert [where(grants[name]) == pods for name, pods in before.items()].count(True) == 1
 
 
+def test_a_stable_cluster_node_keeps_whole_whom_it_can() -> None:
+    """One more pod there makes the small one whole, and would leave the larger one split as it is."""
+    cluster = (*nodes(1, 3), *nodes(1, prefix="spot", volatile=True))
+    grants = decide(cluster, job("larger", 1, 3), job("small", 1, 2))
+
+    assert where(grants["small"]) == {"a0": 2}
+    assert where(grants["larger"]) == {"a0": 1, "spot0": 2}
+
+
 def test_a_minimum_for_which_only_spot_is_free_waits() -> None:
     cluster = (*nodes(1), *nodes(2, prefix="spot", volatile=True))
     grants = decide(cluster, job("j", 4, 4), job("k", 2, 2, age=10.0))
