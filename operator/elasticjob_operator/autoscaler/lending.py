@@ -33,11 +33,17 @@ STAY = 10.0
 
 
 def on_trial(job: snapshot.Job) -> bool:
-    """Whether it has, or waits for, a size larger or smaller than all that were measured, and will soon tell of it."""
+    """Whether it has, or waits for, a size a step outside all that were measured, and will soon tell of it."""
     size = job.promised or job.granted
-    if not job.measured or not size or min(job.measured) <= size <= max(job.measured):
+    if not job.measured or not size:
         return False
-    return bool(job.promised) or job.stood < PATIENCE + nominating.sane(job.resize_cost)
+    least, most = min(job.measured), max(job.measured)
+    near = most < size <= most + _step(most) or least > size >= least - _step(least)
+    return near and (bool(job.promised) or job.stood < PATIENCE + nominating.sane(job.resize_cost))
+
+
+def _step(size: int) -> int:
+    return max(size // STEP, 1)
 
 
 def cost(job: snapshot.Job, rules: settings.Settings) -> float:
@@ -82,19 +88,9 @@ def _would_grow(draft: drafts.Draft, rules: settings.Settings) -> bool:
 
 
 def _more(draft: drafts.Draft) -> int:
-    """The size to try: at most a quarter more or the next allowed one, and never above twice its own."""
-    reach = min(draft.curve.reach, 2 * draft.nodes)
-    quarter = draft.nodes + max(draft.nodes // STEP, 1)
-    size = _upto(draft, min(quarter, reach))
-    if size == draft.nodes:
-        size = next((n for n in draft.sizes[bisect.bisect(draft.sizes, size) :]), size)
-    return size if size <= reach else draft.nodes
-
-
-def _upto(draft: drafts.Draft, most: int) -> int:
-    """The largest size that it may have of those up to *most*; 0: none."""
-    count = bisect.bisect(draft.sizes, most)
-    return draft.sizes[count - 1] if count else 0
+    """The size to try; its own, if it may have none that is near."""
+    most = max(min(draft.nodes + _step(draft.nodes), draft.curve.reach), draft.nodes)
+    return draft.sizes[bisect.bisect(draft.sizes, most) - 1]
 
 
 def _gain(draft: drafts.Draft, size: int) -> float:
@@ -106,16 +102,17 @@ def _borrow(borrower: drafts.Draft, group: list[drafts.Draft], quiet: float) -> 
     wanted = _more(borrower) - borrower.nodes
     offers = []
     for lender in group:
-        size = _upto(lender, lender.nodes - wanted)
+        size = lender.nodes - wanted
         shy = lender.nodes == min(lender.job.measured)
         teaches = shy or borrower.nodes == max(borrower.job.measured)
         waited = quiet >= STANDING * sum(nominating.sane(job.resize_cost) for job in (borrower.job, lender.job))
-        if lender is not borrower and size and teaches and waited:
+        able = lender is not borrower and size in lender.sizes and wanted <= _step(lender.nodes)
+        if able and teaches and waited:
             offers.append((not shy, -lender.weight * _gain(lender, size), lender.job.name, lender, size))
     if not offers:
         return False
     *_, lender, size = min(offers, key=lambda offer: offer[:3])
     loose = min(lender.loose, wanted)
-    lender.nodes, lender.loose, lender.partner = size, min(lender.loose - loose, size - lender.minimum), borrower
+    lender.nodes, lender.loose, lender.partner = size, lender.loose - loose, borrower
     borrower.nodes, borrower.loose, borrower.partner = borrower.nodes + wanted, borrower.loose + loose, lender
     return True

@@ -71,7 +71,7 @@ def test_nothing_is_lent_while_there_is_room_or_another_trial() -> None:
     assert sizes(decide(nodes(3), *two(), tries, full)) == {"a": 4, "b": 4, "c": 2, "d": 2}
 
 
-def test_a_trial_is_a_quarter_more_or_the_next_size_that_is_allowed_but_never_above_double() -> None:
+def test_a_trial_is_at_most_a_quarter_more_and_less_of_both_and_a_size_that_is_allowed() -> None:
     wide: dict[str, Any] = {"maximum": 32, "resize_cost": 5.0, **KNOWN | {"curves": {"": curves.unmeasured(32)}}}
     both = [job(name, on={f"a{i}": 16}, measured=frozenset({16}), **wide) for i, name in enumerate("ab")]
 
@@ -79,8 +79,8 @@ def test_a_trial_is_a_quarter_more_or_the_next_size_that_is_allowed_but_never_ab
         return sizes(decide(nodes(2, 16), *(dataclasses.replace(one, allowed=allowed) for one in both)))
 
     assert given() == {"a": 20, "b": 12}
-    assert given(4, 16, 24, 32) == {"a": 24, "b": 4}
-    assert given(8, 16) == given(16, 32) == given(8, 16, 33) == {"a": 16, "b": 16}
+    assert given(4, 13, 16, 19, 32) == {"a": 19, "b": 13}
+    assert given(8, 16) == given(8, 16, 32) == given(14, 16, 19) == {"a": 16, "b": 16}
 
 
 def on_trial(**fields: Any) -> tuple[snapshot.Job, snapshot.Job]:
