@@ -66,7 +66,7 @@ bench-autoscaler: venv ## policies side by side on public traces: tables and plo
 explore: venv ## the protocol's states, every order of steps, beyond what make test walks (10 minutes; SECONDS=300 for each of 49 worlds)
 	@$(PY) -m support.rendezvous_exploring $(SECONDS)
 
-bench-rendezvous: tools ## our rendezvous beside c10d and etcd-v2: build/bench/rendezvous.jsonl (10 minutes)
+bench-rendezvous: tools ## our rendezvous beside c10d and etcd-v2: build/bench/rendezvous.jsonl (8 to 12 minutes)
 	-@$(BIN)/uv pip install --quiet --python $(BIN)/python --group bench
 	@$(PY) -m bench.rendezvous
 
