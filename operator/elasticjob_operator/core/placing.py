@@ -22,9 +22,14 @@ def ruled_out(found: object, names: Iterable[str]) -> dict[str, object]:
     return {**whole, "nodeAffinity": node}
 
 
-def steady(found: object) -> dict[str, object]:
-    """A pod's ``affinity`` with a preference for cluster nodes that stay, unless it tells of cluster nodes itself."""
-    whole = dict(found) if isinstance(found, dict) else {}
+def steady(found: object) -> object:
+    """A pod's ``affinity`` with a preference for cluster nodes that stay, unless it tells of cluster nodes itself.
+
+    What is none is left as it is, for the API server names the mistake.
+    """
+    whole = {} if found is None else found
+    if not isinstance(whole, dict):
+        return whole
     stays = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in spot.LABELS.items()]
     wish = {"weight": MOST_WEIGHT, "preference": {"matchExpressions": stays}}
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}, **whole}

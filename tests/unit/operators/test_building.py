@@ -151,7 +151,12 @@ def test_a_preference_is_for_templates_that_say_nothing_of_cluster_nodes() -> No
     near: dict[str, Any] = {"podAffinity": {"a": 1}}
 
     assert placing.steady(mine) == mine
-    assert placing.steady(near) == {**near, **placing.steady(None)}
+    assert placing.steady(near) == {**near, **made(TEMPLATE, minNodes=2, maxNodes=4)["spec"]["affinity"]}
+
+
+@pytest.mark.parametrize("affinity", ["gpu", ["gpu"], 1])
+def test_an_affinity_that_is_none_is_left_for_the_api_server_to_refuse(affinity: object) -> None:
+    assert placing.steady(affinity) == affinity
 
 
 def test_the_template_itself_is_left_alone() -> None:
