@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-SECOND = ("test_autoscaler", "test_backends", "test_cluster_nodes", "test_demo_rights", "test_demo_story")
+SECOND = (
+    "test_autoscaler",
+    "test_backends",
+    "test_cluster_nodes",
+    "test_demo_chaos",
+    "test_demo_rights",
+    "test_demo_story",
+)
 """Files of tests/e2e that run beside the others, on a cluster of their own: half of the seconds that all take."""
 
 
