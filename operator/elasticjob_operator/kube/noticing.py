@@ -73,12 +73,13 @@ class Notice:
         """Forget objects of which nothing was heard since the last time: their deletion may never have been told.
 
         A job, and where its pods are, is known while it is there (*jobs* are all, if that is known): a pod that trains
-        is not heard of for hours.
+        is not heard of for hours. What was just heard of may be newer than the list.
         """
         self._known, self._older = {}, self._known
         if jobs is not None:
-            self._places = {uid: place for uid, place in self._places.items() if place[1] in jobs}
-            self._jobs = {uid: known for uid, known in self._jobs.items() if known[1] in jobs}
+            new = self._older
+            self._places = {uid: place for uid, place in self._places.items() if place[1] in jobs or uid in new}
+            self._jobs = {uid: known for uid, known in self._jobs.items() if known[1] in jobs or uid in new}
 
     def _cluster_node(self, what: str, item: Mapping[str, Any]) -> None:
         """What happens to a cluster node is news for the jobs that have pods on it."""

@@ -280,6 +280,19 @@ async def test_a_job_whose_deletion_was_never_told_is_forgotten_by_the_relist() 
     assert notice.missed({"u": 2}) == {"u"}
 
 
+async def test_a_job_that_was_made_while_the_others_were_listed_is_not_forgotten() -> None:
+    """Or, if it then says nothing for two relists (a suspended job, say), the watch would be taken for blind."""
+    notice = noticing.Notice(queue.Queue())
+    notice.prune({OTHER})
+    notice.event("ElasticJob", {"type": "ADDED", "object": item(meta={"name": "digits", "generation": 1})})
+
+    notice.prune({OTHER})
+    assert notice.missed({"u": 1}) == set()
+
+    notice.prune({KEY, OTHER})
+    assert notice.missed({"u": 1}) == set()
+
+
 async def test_what_belongs_to_no_job_is_ignored() -> None:
     assert told(("Lease", item(meta={"labels": {}}, spec={}))) == []
 
