@@ -143,17 +143,41 @@ def test_the_other_policies_keep_minimums_too(name: str) -> None:
         ("name,submitted_s\na,0\n", "hours_alone"),
         ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,zero,1,2,1\n", "line 2"),
         ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,3,2,1\n", "line 2"),
-        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1,2,nan\n", "line 2"),
+        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1,2,nan\n", "line 2: hours_alone is nan"),
+        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1,2,1\na,0,1,2,1\n", "line 3: a second job named 'a'"),
+        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1\n", "line 2: max_nodes is ''"),
+        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1.5,2,1\n", "line 2: min_nodes is 1.5"),
+        ("name,submitted_s,min_nodes,max_nodes,hours_alone,prio\na,0,1,2,1,1\n", "unknown columns: prio; there are"),
+        ("name,submitted_s,min_nodes,max_nodes,hours_alone\n\udcff,0,1,2,1\n", "not a CSV file in UTF-8"),
     ],
 )
 def test_a_bad_trace_is_told_with_its_line(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], text: str, said: str
 ) -> None:
     trace = tmp_path / "trace.csv"
-    trace.write_text(text)
+    trace.write_text(text, encoding="utf-8", errors="surrogateescape")
 
     assert command.main(["simulate", str(trace)]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--interval=0", "--interval=nan", "--resize-cost=-1", "--resize-cost=soon"])
+def test_seconds_that_are_none_are_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["simulate", "examples/trace.csv", flag])
+
+    assert flag.partition("=")[0] in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_written_is_told_before_the_replay(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1,2,1\n")
+
+    assert command.main(["simulate", str(trace), f"--svg={tmp_path}"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, str(tmp_path) in said.err) == ("", True)
 
 
 def test_a_cluster_is_described_with_its_spot_part() -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 NEEDED = ("name", "submitted_s", "min_nodes", "max_nodes", "hours_alone")
+WANTED = ("exponent", "requested", "accelerators", "priority", "queue", "namespace")
 POLICIES = ("ours", "equal", "tiresias", "optimus")
 
 
@@ -28,15 +29,34 @@ class TraceError(ValueError):
 
 
 def read(path: pathlib.Path) -> list[jobs.TraceJob]:
-    """The jobs of a file."""
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
-        if missing := [name for name in NEEDED if name not in (rows.fieldnames or NEEDED)]:
-            raise TraceError(f"{path}: columns are missing: {', '.join(missing)}")
-        listed = [_job(row, f"{path}, line {number}") for number, row in enumerate(rows, 2)]
+    """The jobs of a file.
+
+    Raises:
+        TraceError: it is not such a file; says in which line and column.
+        OSError: it cannot be opened.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return _jobs(csv.DictReader(file), path)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(f"{path}: not a CSV file in UTF-8: {error}") from error
+
+
+def _jobs(rows: csv.DictReader[str], path: pathlib.Path) -> list[jobs.TraceJob]:
+    columns = rows.fieldnames or NEEDED
+    if missing := [name for name in NEEDED if name not in columns]:
+        raise TraceError(f"{path}: columns are missing: {', '.join(missing)}")
+    if unknown := [str(name) for name in columns if name not in NEEDED + WANTED]:
+        raise TraceError(f"{path}: unknown columns: {', '.join(unknown)}; there are {', '.join(NEEDED + WANTED)}")
+    listed: dict[str, jobs.TraceJob] = {}
+    for row in rows:
+        job = _job(row, f"{path}, line {rows.line_num}")
+        if job.name in listed:
+            raise TraceError(f"{path}, line {rows.line_num}: a second job named {job.name!r}")
+        listed[job.name] = job
     if not listed:
         raise TraceError(f"{path}: there is no job in it")
-    return listed
+    return list(listed.values())
 
 
 def cluster(stable: str, spot: str = "") -> list[replaying.Event]:
@@ -71,33 +91,42 @@ def run(
     return replay.run()
 
 
-def _job(row: Mapping[str, str], place: str) -> jobs.TraceJob:
-    try:
-        low, high = int(row["min_nodes"]), int(row["max_nodes"])
-        numbers = [float(row["submitted_s"]), float(row["hours_alone"]), float(row.get("exponent") or 0.8)]
-        requested = int(row.get("requested") or high)
-        accelerators, priority = int(row.get("accelerators") or 1), int(row.get("priority") or 0)
-    except (TypeError, ValueError) as error:
-        raise TraceError(f"{place}: {error}") from error
-    if not all(math.isfinite(n) and n >= 0 for n in numbers) or not 1 <= low <= high or accelerators < 1:
-        raise TraceError(f"{place}: negative, not finite, or a minimum outside 1 to max_nodes")
+def _job(row: Mapping[str, str | None], place: str) -> jobs.TraceJob:
+    def number(column: str, absent: float | None = None, *, least: float = 0, most: float = math.inf) -> float:
+        text = row.get(column) or ""
+        try:
+            found = float(text) if text or absent is None else absent
+        except ValueError as error:
+            raise TraceError(f"{place}: {column} is {text!r}, which is no number") from error
+        if not (math.isfinite(found) and least <= found <= most):
+            raise TraceError(f"{place}: {column} is {text}, and must be from {least:g} to {most:g}")
+        return found
+
+    def count(column: str, absent: float | None = None, *, least: float = 1, most: float = math.inf) -> int:
+        found = number(column, absent, least=least, most=most)
+        if found % 1:
+            raise TraceError(f"{place}: {column} is {found:g}, which is no whole number")
+        return int(found)
+
+    high = count("max_nodes", most=slots.MAX_SLOTS)
+    low = count("min_nodes", most=high)
     return jobs.TraceJob(
-        name=row["name"],
-        submitted=numbers[0],
-        work=3600 * numbers[1],
-        profile=_profile(high, numbers[2]),
+        name=row["name"] or "",
+        submitted=number("submitted_s"),
+        work=3600 * number("hours_alone"),
+        profile=_profile(high, number("exponent", 0.8, most=1)),
         minimum=low,
         maximum=high,
-        requested=min(max(requested, low), high),
-        accelerators=accelerators,
-        priority=priority,
+        requested=min(max(count("requested", high), low), high),
+        accelerators=count("accelerators", 1),
+        priority=count("priority", 0, least=-(2**31), most=2**31),
         queue=row.get("queue") or "",
         namespace=row.get("namespace") or "default",
     )
 
 
 def _profile(high: int, exponent: float) -> jobs.Profile:
-    sizes = range(1, min(high, slots.MAX_SLOTS) + 1)
+    sizes = range(1, high + 1)
     return jobs.Profile({n: (n**exponent,) for n in sizes}, dict.fromkeys(sizes, 1))
 
 
