@@ -7,7 +7,7 @@ counts from the round's seal too, so a group that hangs at its start is seen as 
 import dataclasses
 
 from elasticjob_operator.api import status
-from elasticjob_operator.core import describing, noticing, reforming
+from elasticjob_operator.core import describing, noticing, pausing, reforming
 from elasticjob_operator.core.situation import Situation, Step
 from elasticjob_rendezvous.round import changing
 from elasticjob_rendezvous.round.record import Notice, Phase, Reason, Record
@@ -33,9 +33,8 @@ def left(situation: Situation) -> int | None:
     deadline = situation.spec.failure_policy.progress_deadline
     if deadline is None or situation.record.phase is not Phase.SEALED or not situation.spec.rendezvous.told:
         return None
-    if situation.paused_until is not None:
-        return None
-    return deadline - situation.since(seen(situation))
+    pause = pausing.MOST_SECONDS if situation.paused_until is not None else 0
+    return deadline + pause - situation.since(seen(situation))
 
 
 def seen(situation: Situation) -> int | None:

@@ -7,6 +7,9 @@ what they say in their Leases.
 from elasticjob_operator.core.observed import Observed
 from elasticjob_rendezvous.round.record import Phase, Record
 
+MOST_SECONDS = 90
+"""In which a pause is over: agents wait a minute at most, and then open the next round."""
+
 
 def until(observed: Observed, record: Record) -> int | None:
     """When the next round begins, by its agents' clocks; ``None`` where no member of the running round pauses."""

@@ -84,8 +84,10 @@ def test_a_lost_member_is_why_the_others_failed() -> None:
     assert counting.count(lost, lost.round.record, build.a_spec().failure_policy, NOW).failures == 1  # type: ignore[arg-type]
 
 
-def test_a_group_that_waits_does_not_hang() -> None:
-    assert hanging.left(at(pausing(last_progress_time=NOW - 600))) is None
+def test_a_group_that_waits_does_not_hang_unless_it_never_ends() -> None:
+    """However wrong the clock is by which the agents say until when."""
+    assert hanging.left(at(pausing(last_progress_time=NOW - 29 - 60))) == 31
+    assert hanging.left(at(pausing(last_progress_time=NOW - 600))) == 30 + 90 - 600
 
 
 def test_a_round_that_came_for_another_reason_carries_the_failure_that_was_counted() -> None:
