@@ -1,6 +1,7 @@
 """Where a pod may not be scheduled, and where it had better be, in the words of its ``affinity``."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from elasticjob_operator.api import spot
 
@@ -8,9 +9,19 @@ MOST_WEIGHT = 100
 """Of a preference, in Kubernetes' own scale."""
 
 
-def ruled_out(found: object, names: Iterable[str]) -> dict[str, object]:
-    """A pod's ``affinity`` with these cluster nodes ruled out: in each alternative that the user has named."""
-    whole = dict(found) if isinstance(found, dict) else {}
+def ruled_out(found: object, names: Iterable[str]) -> object:
+    """A pod's ``affinity`` with these cluster nodes ruled out: in each alternative that the user has named.
+
+    What is none is left as it is, for the API server names the mistake.
+    """
+    try:
+        return _ruled_out(found or {}, names)
+    except (AttributeError, TypeError, ValueError):
+        return found
+
+
+def _ruled_out(found: Any, names: Iterable[str]) -> dict[str, object]:
+    whole = dict(found)
     node = dict(whole.get("nodeAffinity") or {})
     required = dict(node.get("requiredDuringSchedulingIgnoredDuringExecution") or {})
     ruled_out = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in names]

@@ -154,9 +154,23 @@ def test_a_preference_is_for_templates_that_say_nothing_of_cluster_nodes() -> No
     assert placing.steady(near) == {**near, **made(TEMPLATE, minNodes=2, maxNodes=4)["spec"]["affinity"]}
 
 
-@pytest.mark.parametrize("affinity", ["gpu", ["gpu"], 1])
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        "gpu",
+        ["gpu"],
+        1,
+        {"nodeAffinity": "gpu"},
+        {"nodeAffinity": {REQUIRED: 1}},
+        {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": "gpu"}}},
+    ],
+)
 def test_an_affinity_that_is_none_is_left_for_the_api_server_to_refuse(affinity: object) -> None:
     assert placing.steady(affinity) == affinity
+    assert placing.ruled_out(affinity, ["a"]) == affinity
 
 
 def test_the_template_itself_is_left_alone() -> None:
