@@ -2,8 +2,7 @@
 
 import datetime as dt
 
-LATEST = int(dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.timezone.utc).timestamp())
-"""The last moment that has a text."""
+from elasticjob_rendezvous.round import lease
 
 
 def dump(seconds: int) -> str:
@@ -25,4 +24,4 @@ def parse(text: object) -> int | None:
     except ValueError:
         return None
     seconds = int(moment.timestamp()) if moment.tzinfo else -1
-    return seconds if 0 <= seconds <= LATEST else None
+    return seconds if 0 <= seconds <= lease.LATEST else None
