@@ -288,22 +288,14 @@ class Forming:
     def _accuse(self, place: meeting.Place, ranks: set[int]) -> None:
         session = self._session
         view = session.board.view
-        if view.record is None or view.record.number != place.number or not ranks or not self._turn_comes(place):
+        if view.record is None or view.record.number != place.number or not ranks:
+            return
+        if not place.turn_comes(lambda: self._gone_by(place)):
             return
         silent = [place.record.members[rank] for rank in ranks]
         verdict = agent.judged(view.record, session.me, silent, session.list_leases())
         if verdict is not None:
             session.write(view, verdict)
-
-    def _turn_comes(self, place: meeting.Place) -> bool:
-        """Waits for as long as the members before me need to say it. Whether it is still to be said."""
-        until = time.monotonic() + place.stagger
-        while not self._gone_by(place):
-            left = until - time.monotonic()
-            if left <= 0:
-                return True
-            time.sleep(min(left, place.poll))
-        return False
 
     # Patience
 

@@ -204,10 +204,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
 
     def _accuse(self, session: Session, current: Round) -> None:
         """Opens a round without the silent ones, unless a member before me has done it when my turn comes."""
-        until = time.monotonic() + current.place.stagger
-        while (left := until - time.monotonic()) > 0 and not session.over():
-            time.sleep(min(left, current.place.poll))
-        if self._keeper and not session.over():
+        if self._keeper and current.place.turn_comes(session.over):
             try:
                 self._keeper.accuse(current)
             except kube.KubeError as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from elasticjob_rendezvous import links, stores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from elasticjob_rendezvous.round.record import Record
 
@@ -70,6 +70,16 @@ class Place:
     def poll(self) -> float:
         """Seconds between two looks at what tells nothing by itself."""
         return max(POLL, self.size / POLLS)
+
+    def turn_comes(self, done: Callable[[], bool]) -> bool:
+        """Waits for as long as the members before me need to do what one has to do. Whether it is not *done* then."""
+        until = time.monotonic() + self.stagger
+        while not done():
+            left = until - time.monotonic()
+            if left <= 0:
+                return True
+            time.sleep(min(left, self.poll))
+        return False
 
 
 class Meeting:
