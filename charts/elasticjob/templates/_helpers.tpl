@@ -55,3 +55,16 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [events]
   verbs: [create]
 {{- end }}
+
+{{/* The queues as the operator reads them. What a schema can't say is refused here, before anything is installed. */}}
+{{- define "elasticjob.queues" -}}
+{{- $names := dict }}
+{{- range .Values.autoscaler.queues }}
+{{- if hasKey $names .name }}{{ fail (printf "autoscaler.queues: there are two queues named %s: make them one" .name) }}{{ end }}
+{{- $_ := set $names .name true }}
+{{- if and (hasKey . "quota") (hasKey . "limit") }}{{ if gt (int .quota) (int .limit) }}
+{{- fail (printf "autoscaler.queues: queue %s: its quota of %d accelerators is above its limit of %d: lower the quota or raise the limit" .name (int .quota) (int .limit)) }}
+{{- end }}{{ end }}
+{{- end }}
+{{- .Values.autoscaler.queues | toJson }}
+{{- end }}

@@ -2,11 +2,12 @@
 
 import argparse
 import dataclasses
-import json
 import typing
 from collections.abc import Callable, Mapping, Sequence
 
 from elasticjob_operator.api.installation import ETCD_IMAGE, PRIVILEGES, Installation
+from elasticjob_operator.api.queues import Queue, QueueError
+from elasticjob_operator.api.queues import parse as parse_queues
 
 PREFIX = "ELASTICJOB_"
 MAX_PORT = 65535
@@ -17,15 +18,10 @@ T = typing.TypeVar("T")
 class SettingsError(ValueError):
     """A flag or variable that can't be used; the message names it and says what to do."""
 
-
-@dataclasses.dataclass(frozen=True)
-class Queue:
-    """A team's share of the accelerators; its fields mean what those of the allocator's queues mean."""
-
-    name: str
-    weight: float = 1.0
-    quota: int | None = None
-    limit: int | None = None
+    def __init__(self, name: str, text: str, why: str) -> None:
+        super().__init__(f"--{name} (or {_variable(name)}) is {text!r}: {why}")
+        self.why = why
+        """The same without the flag, for who has read the value elsewhere."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +87,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "autoscaler": ("on", "on, dry-run or off: whether jobs without spec.nodes share the cluster's accelerators"),
     "accelerators": ("nvidia.com/gpu,amd.com/gpu", "the resources that are shared out, separated by commas"),
     "topology-label": ("topology.kubernetes.io/zone", "the label of cluster nodes that jobs are kept together by"),
-    "queues": ("[]", 'teams\' shares as JSON: [{"name": "red", "weight": 2, "quota": 8, "limit": 16}]'),
+    "queues": (
+        "[]",
+        'teams\' shares in accelerators, as JSON: [{"name": "red", "weight": 2, "quota": 8, "limit": 16}]',
+    ),
     "pending-accelerators": ("0", "accelerators that pods may wait for, so that cluster nodes are added"),
     "volatile-minimum": ("false", "true or false: whether spot cluster nodes may hold a job's minimum"),
 }
@@ -109,8 +108,10 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
         text = given[name.replace("-", "_")]
         try:
             return of(text)
+        except QueueError as error:
+            raise SettingsError(name, text, str(error)) from error
         except ValueError as error:
-            raise SettingsError(f"--{name} (or {_variable(name)}) is {text!r}: wanted is {wanted}") from error
+            raise SettingsError(name, text, f"wanted is {wanted}") from error
 
     return Settings(
         namespace=given["namespace"] or namespace or "default",
@@ -132,7 +133,7 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
             mode=read("autoscaler", _mode, "on, dry-run or off"),
             accelerators=_words(given["accelerators"]),
             topology=given["topology_label"],
-            queues=read("queues", _queues, "a JSON list of objects with name, weight, quota and limit"),
+            queues=read("queues", parse_queues, "a JSON list of objects with name, weight, quota and limit"),
             pending=read("pending-accelerators", _natural, "a number from 0"),
             volatile_minimum=read("volatile-minimum", _truth, "true or false"),
         ),
@@ -176,23 +177,6 @@ def _mode(text: str) -> str:
     if text not in ("on", "dry-run", "off"):
         raise ValueError(text)
     return text
-
-
-def _queues(text: str) -> tuple[Queue, ...]:
-    try:
-        found = tuple(Queue(**entry) for entry in json.loads(text))
-        sane = all(_is_queue(queue) for queue in found) and len({q.name for q in found}) == len(found)
-    except TypeError as error:
-        raise ValueError(text) from error
-    if not sane:
-        raise ValueError(text)
-    return found
-
-
-def _is_queue(queue: Queue) -> bool:
-    counts = [count for count in (queue.quota, queue.limit) if count is not None]
-    whole = all(isinstance(count, int) and count >= 0 for count in counts)
-    return bool(queue.name) and isinstance(queue.name, str) and whole and 0 <= queue.weight < float("inf")
 
 
 def _positive(text: str) -> float:

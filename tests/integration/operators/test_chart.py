@@ -1,5 +1,6 @@
 """The chart through Helm: it lints, renders, refuses what it does not know, and fits a restricted namespace."""
 
+import json
 import subprocess
 from typing import Any
 
@@ -35,6 +36,25 @@ def test_values_that_it_does_not_know_are_refused(flag: str) -> None:
 
     assert done.returncode != 0
     assert flag.split("=", maxsplit=1)[0].rsplit(".", maxsplit=1)[-1] in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ("{name: red}, {name: red}", "autoscaler.queues: there are two queues named red: make them one"),
+        ("{name: red, quota: 9, limit: 8}", "queue red: its quota of 9 accelerators is above its limit of 8: lower"),
+    ],
+)
+def test_queues_that_contradict_themselves_are_refused_before_anything_is_installed(listed: str, said: str) -> None:
+    done = helm("template", "elasticjob", str(CHART), "--set-json", f"autoscaler.queues={json_of(listed)}")
+
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def json_of(listed: str) -> str:
+    """YAML's short form, as JSON."""
+    return json.dumps(yaml.safe_load(f"[{listed}]"))
 
 
 def test_one_cluster_role_or_a_role_in_each_watched_namespace() -> None:

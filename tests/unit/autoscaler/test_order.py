@@ -73,6 +73,15 @@ def test_a_queues_limit_is_never_passed() -> None:
     assert sizes(decide(nodes(4), job("red", maximum=16, queue="red"), queues=queues)) == {"red": 6}
 
 
+def test_quotas_that_add_up_to_more_than_the_cluster_are_scaled_down_alike() -> None:
+    queues = (snapshot.Queue(name="red", quota=24), snapshot.Queue(name="blue", quota=8), snapshot.Queue(name="rest"))
+    both = job("red", maximum=16, queue="red"), job("blue", maximum=16, queue="blue")
+
+    assert sizes(decide(nodes(4), *both, queues=queues)) == {"red": 12, "blue": 4}
+    three = sizes(decide(nodes(4), *both, job("rest", maximum=16, queue="rest"), queues=queues))
+    assert (three["rest"], sum(three.values())) == (1, 16)  # nothing is left to deserve, but its minimum fits
+
+
 def test_a_resource_quota_is_never_passed() -> None:
     quotas = (snapshot.Quota("team", 5),)
     jobs = job("a", maximum=8, namespace="team"), job("b", maximum=8, namespace="team")

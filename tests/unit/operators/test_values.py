@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_operator import __main__
-from elasticjob_operator.api import names, settings, spec, times
+from elasticjob_operator.api import names, queues, settings, spec, times
 from elasticjob_operator.core import sizing
 from support import operator_builders as build
 
@@ -159,16 +159,41 @@ def test_the_autoscalers_settings_are_read_and_checked() -> None:
     )
 
     assert found.autoscaler == settings.Autoscaler(
-        "dry-run", ("a.b/c", "d.e/f"), "topology.kubernetes.io/zone", (settings.Queue("red", 2, 8),)
+        "dry-run", ("a.b/c", "d.e/f"), "topology.kubernetes.io/zone", (queues.Queue("red", 2, 8),)
     )
     for flag in (
         "--autoscaler=perhaps",
         "--queues=red",
-        '--queues=[{"weight": 1}]',
-        '--queues=[{"name": "red", "quota": -1}]',
-        '--queues=[{"name": "red"}, {"name": "red"}]',
-        '--queues=[{"name": "red", "colour": 1}]',
+        '--queues={"name": "red"}',
+        "--queues=[7]",
         "--pending-accelerators=-1",
     ):
         with pytest.raises(settings.SettingsError):
             settings.parse([flag], {})
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ('[{"weight": 1}]', "a queue without a name"),
+        ('[{"name": ["red"]}]', "a queue without a name"),
+        ('[{"name": "red"}, {"name": "red"}]', "there are two queues named 'red': make them one"),
+        ('[{"name": "red", "colour": 1}]', "queue 'red' has colour: there are name, weight, quota and limit"),
+        ('[{"name": "red", "quota": -1}]', "queue 'red': its quota is a number of accelerators from 0, not -1"),
+        ('[{"name": "red", "limit": 1.5}]', "queue 'red': its limit is a number of accelerators from 0, not 1.5"),
+        ('[{"name": "red", "limit": true}]', "queue 'red': its limit is a number of accelerators from 0, not True"),
+        ('[{"name": "red", "weight": NaN}]', "queue 'red': its weight must be a number from 0, not nan"),
+        ('[{"name": "red", "weight": "2"}]', "queue 'red': its weight must be a number from 0, not '2'"),
+        ('[{"name": "red", "quota": 9, "limit": 8}]', "its quota of 9 accelerators is above its limit of 8: lower"),
+    ],
+)
+def test_queues_that_contradict_themselves_end_the_operator_with_one_line_that_names_them(
+    listed: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ELASTICJOB_QUEUES", listed)
+
+    assert __main__.main([]) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "ELASTICJOB_QUEUES" in line
+    assert said in line
