@@ -1,13 +1,14 @@
 """A cgroup for each cluster, with one in it for each machine, so that nothing stays behind in the kernel.
 
-A container's cgroup is made below that of containerd, and is left behind when a machine is killed. cgroup v1 (one tree
-for each controller) and v2 (one tree) are told apart by what this process is in. Nothing is limited here. On a v2 host
-this has not been tried.
+A machine has a cgroup namespace, so what it makes for containers is below its own, and is left behind when the machine
+is killed. cgroup v1 (one tree for each controller) and v2 (one tree) are told apart by what this process is in. On a v2
+host this has not been tried, and containers are not limited: their cgroup's parent would have to be free of processes.
 """
 
 import contextlib
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
 from cluster import waiting
@@ -20,8 +21,7 @@ _INHERITED = ("cpuset.cpus", "cpuset.mems")
 
 def create(group: str) -> list[Path]:
     """Make the group's cgroup in each tree, below this process's own, and return the folders."""
-    own, mounts = Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
-    folders = parents(own, mounts)
+    folders = [tree.folder for tree in _own()]
     for part in group.split("/"):
         folders = [folder / part for folder in folders]
         for folder in folders:
@@ -49,15 +49,54 @@ def joining(group: str, command: list[str]) -> list[str]:
     return ["sh", "-euc", join, "sh", *command]
 
 
-def parents(own: str, mounts: str) -> list[Path]:
-    """The cgroup folders of a process, from its /proc/PID/cgroup and the mounts that it sees."""
-    found = [_folder(line, mounts.splitlines()) for line in own.splitlines()]
-    return [folder for folder in found if folder]
+def remounting() -> str:
+    """Shell lines that mount the trees anew, as they are seen from a cgroup namespace."""
+    return "\n".join(f"umount {shlex.quote(tree.point)}; {tree.mounting}" for tree in _own())
 
 
-def _folder(line: str, mounts: list[str]) -> Path | None:
-    """Where the cgroup of one line of /proc/PID/cgroup is to be found; None if its tree is not mounted."""
-    _, controllers, path = line.split(":", 2)
+def limiting() -> bool:
+    """Whether containers here are held to their memory limits."""
+    return any("memory" in tree.controllers.split(",") for tree in _own())
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One tree: its controllers ("" in version 2), what of it is mounted, and where, and a process's cgroup in it."""
+
+    controllers: str
+    root: str
+    point: str
+    path: str
+
+    @property
+    def folder(self) -> Path:
+        """The process's cgroup."""
+        return Path(self.point, self.path.removeprefix(self.root).lstrip("/"))
+
+    @property
+    def mounting(self) -> str:
+        """The command that mounts it, for a shell."""
+        named = "none," if self.controllers.startswith("name=") else ""
+        kind = f"cgroup -o {named}{self.controllers}" if self.controllers else "cgroup2"
+        return f"mount -t {kind} cgroup {shlex.quote(self.point)}"
+
+
+def trees(own: str, mounts: str) -> list[Tree]:
+    """The trees that are mounted, from a process's /proc/PID/cgroup and the mounts that it sees."""
+    found = []
+    for line in own.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if at := _mount(controllers, mounts.splitlines()):
+            found.append(Tree(controllers, *at, path))
+    return found
+
+
+def _own() -> list[Tree]:
+    return trees(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
+
+
+def _mount(controllers: str, mounts: list[str]) -> tuple[str, str] | None:
+    """What of the tree with these controllers is mounted, and where; None if it is not."""
     for mount in mounts:
         fields, _, source = mount.partition(" - ")
         kind, _, options = source.split(" ", 2)
@@ -66,7 +105,7 @@ def _folder(line: str, mounts: list[str]) -> Path | None:
             *options.split(","),
         }:
             root, point = fields.split(" ")[3:5]
-            return Path(point, path.removeprefix(root).lstrip("/"))
+            return root, point
     return None
 
 

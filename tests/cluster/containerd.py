@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from cluster import errors, machines, running, waiting
+from cluster import cgroups, errors, machines, running, waiting
 from cluster.images import pause
 
 SOCKET = "/run/containerd/containerd.sock"
@@ -14,8 +14,7 @@ CNI_PROGRAMS = "/usr/lib/cni"
 START_SECONDS = 30
 IMPORT_SECONDS = 300
 
-# In namespaces of our own there is no AppArmor to set up, OOM scores cannot be lowered, and containers get no cgroup of
-# their own: several kubelets share one kernel, and would fight over one cgroup tree.
+# In namespaces of our own there is no AppArmor to set up, and OOM scores cannot be lowered.
 # Garbage is collected when an image is removed, and never by the way: when a name passes to a newer image, what was the
 # older one's is garbage, and would be taken from under the newer one that is just being unpacked on top of it.
 CONFIG = """\
@@ -29,7 +28,7 @@ state = "/run/containerd"
   startup_delay = "24h"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{pause}"
-  disable_cgroup = true
+  disable_cgroup = {unlimited}
   disable_apparmor = true
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
@@ -45,7 +44,10 @@ NOT_YET = "server is not initialized yet"
 
 def configuration(*, root: Path, pod_network: Path) -> str:
     """The configuration file; `root` is where images and layers are kept, `pod_network` the folder of CNI's files."""
-    return CONFIG.format(root=root, pod_network=pod_network, socket=SOCKET, pause=pause.NAME, cni=CNI_PROGRAMS)
+    unlimited = "false" if cgroups.limiting() else "true"
+    return CONFIG.format(
+        root=root, pod_network=pod_network, socket=SOCKET, pause=pause.NAME, cni=CNI_PROGRAMS, unlimited=unlimited
+    )
 
 
 def start(machine: machines.Machine, config: Path) -> None:

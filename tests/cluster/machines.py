@@ -1,4 +1,4 @@
-"""A machine of the cluster: a process tree in network, mount, PID and host-name namespaces of its own.
+"""A machine of the cluster: a process tree in network, mount, PID, host-name and cgroup namespaces of its own.
 
 Its first process is `pause`, whose argument is the machine's folder: that is how it is found again, also by a launcher
 that knows nothing of the one that started it. When the first process ends, the kernel ends everything else in the
@@ -15,7 +15,7 @@ from cluster import cgroups, errors, processes, running, tools, waiting
 
 BOOT_SECONDS = 10
 STOP_SECONDS = 20
-_NAMESPACES = ("--net", "--mount", "--pid", "--uts")
+_NAMESPACES = ("--net", "--mount", "--pid", "--uts", "--cgroup")
 _STAY = ("setsid", "--fork")
 
 
@@ -42,12 +42,11 @@ class Machine:
         init = [str(tools.path("pause")), str(self.home)]
         flags = [*_NAMESPACES, "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
         # Started as everybody's orphan: it outlives the launcher, and it is not the launcher that has to reap it.
+        launch = cgroups.joining(self._cgroup, [*_STAY, "unshare", *flags, *init])
         with (self.logs / "boot").open("wb") as log:
-            subprocess.run(
-                [*_STAY, "unshare", *flags, *init], check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            subprocess.run(launch, check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         waiting.until(f"machine {self.name} to boot", self._init, seconds=BOOT_SECONDS, check=self._booting)
-        self.shell(f"hostname {self.name}; mount -t tmpfs tmpfs /run; ip link set lo up")
+        self.shell(f"hostname {self.name}; mount -t tmpfs tmpfs /run; ip link set lo up\n{cgroups.remounting()}")
 
     @property
     def running(self) -> bool:
@@ -132,7 +131,7 @@ class Machine:
 def _belongs(process: processes.Process, folder: Path) -> bool:
     """Whether the process is the first one of a machine in the folder, or is just about to become it."""
     home = Path(process.words[-1]) if process.words else Path()
-    return process.program in ("pause", "unshare", "setsid") and (home == folder or folder in home.parents)
+    return process.program in ("pause", "unshare", "setsid", "sh") and (home == folder or folder in home.parents)
 
 
 def _runs(process: processes.Process, component: str) -> bool:

@@ -107,6 +107,7 @@ class Node:
             "failCgroupV1": False,
             "cgroupDriver": "cgroupfs",
             "cgroupsPerQOS": False,
+            "cpuCFSQuota": False,  # two cores for everybody: a limit would only make tests wait
             "enforceNodeAllocatable": [],
             "localStorageCapacityIsolation": False,
             "evictionHard": {},
