@@ -77,6 +77,7 @@ class Reconciler:
         if reading is None:
             self._queue.forget(key)
             self._stopwatch.forget(key)
+            self._recorder.forget(key)
             return True
         job, now = reading.observed.job, int(time.time())
         decision = deciding.decide(reading.observed, now)

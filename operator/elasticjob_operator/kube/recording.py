@@ -11,6 +11,7 @@ from elasticjob_operator.api import names, times
 from elasticjob_operator.core.actions import Event
 from elasticjob_operator.kube import errors
 from elasticjob_operator.kube.client import Client
+from elasticjob_operator.kube.queue import Key
 
 CONTROLLER = f"{names.GROUP}/operator"
 MAX_NOTE = 1024
@@ -28,15 +29,17 @@ class Recorder:
     def __init__(self, client: Client, *, instance: str) -> None:
         self._client = client
         self._instance = instance
-        self._told: dict[tuple[str, Event], float] = {}
+        self._told: dict[Key, dict[tuple[str, Event], float]] = {}
 
     async def record(self, job: jobs.Job, event: Event) -> None:
         """Write one event; a failure to do so is logged and nothing more."""
         now = asyncio.get_running_loop().time()
-        self._told = {key: until for key, until in self._told.items() if until > now}
-        if (job.uid, event) in self._told:
+        told = self._told.setdefault(Key(job.namespace, job.name), {})
+        if told.get((job.uid, event), now) > now:
             return
-        self._told[job.uid, event] = now + REPEAT_SECONDS
+        for old in [what for what, until in told.items() if until <= now]:
+            del told[old]
+        told[job.uid, event] = now + REPEAT_SECONDS
         level = logging.WARNING if event.warning else logging.INFO
         logger.log(level, "%s/%s: %s: %r", job.namespace, job.name, event.reason, event.message)
         made = manifest(job, event, instance=self._instance, name=f"{job.name}.{secrets.token_hex(8)}")
@@ -44,6 +47,10 @@ class Recorder:
             await self._client.create("Event", made)
         except errors.ApiError as error:
             logger.debug("event not written: %s", error)
+
+    def forget(self, key: Key) -> None:
+        """The job is gone."""
+        self._told.pop(key, None)
 
 
 def manifest(job: jobs.Job, event: Event, *, instance: str, name: str) -> dict[str, Any]:

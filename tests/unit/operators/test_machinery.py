@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -650,6 +651,17 @@ async def test_the_same_words_are_not_written_again_and_again() -> None:
         await recorder.record(build.a_job(), event)
 
     assert sorted(i["note"] for (kind, _), i in client.objects.items() if kind == "Event") == ["one", "two"]
+
+
+async def test_what_was_told_of_a_job_is_forgotten_with_it() -> None:
+    client: Any = FakeClient()
+    recorder = recording.Recorder(client, instance="test")
+    for name in ("gone", "there"):
+        await recorder.record(dataclasses.replace(build.a_job(), name=name), Event("A", "one"))
+
+    recorder.forget(queue.Key("default", "gone"))
+
+    assert [key.name for key in recorder._told] == ["there"]
 
 
 @pytest.mark.parametrize("said", ["x" * 2000, "数" * 1000, "x" + "数" * 1000, "\ud800" * 2000])
