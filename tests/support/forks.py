@@ -1,19 +1,22 @@
 """Programs forked from a process that has imported what they need: there in no time, and as killable as any.
 
 torch takes seconds to import, the operator one; a test of many processes would do nothing else. Whatever runs here is
-the real thing: a process of its own, its code in the main thread, its end by whatever signal.
+the real thing: a process of its own, its code in the main thread, its end by whatever signal, and at the latest that of
+the process that asked for it.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
+from multiprocessing import forkserver
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 _CONTEXT = multiprocessing.get_context("forkserver")
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """A process that forks has no threads."""
+
+_PR_SET_PDEATHSIG = 1
+"""From ``linux/prctl.h``: the signal that a process gets when its parent has ended."""
 
 _starting = threading.Lock()
 _modules: list[str] = []
@@ -74,8 +80,17 @@ class Fork:
         self.send_signal(signal.SIGKILL)
 
 
+def _end_with_parent() -> None:
+    """The parent is the server that forks, which ends when nobody holds its pipe any more: neither who asked for this
+    process, however that one's end came, nor we.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]  # it is no part of its interface
+
+
 def _main(target: Callable[..., None], args: tuple[Any, ...], env: dict[str, str], log: str) -> None:
     """Runs *target* as a program of its own would: environment, output, what is registered for its exit."""
+    _end_with_parent()
     os.environ.clear()
     os.environ.update(env)
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
