@@ -6,6 +6,7 @@ variable of a caller; it is read where it is found, and its absence is no error.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pathlib
 import sys
@@ -26,10 +27,13 @@ _DEEPEST = 20
 """Callers that are looked at; torch's agent is five up."""
 
 
-def found(number: int, said: Callable[[float], str] = lambda _until: "") -> Failure | None:
+def found(
+    number: int, said: Callable[[float], str] = lambda _until: "", *, out_of_memory: bool = False
+) -> Failure | None:
     """The first failure of the workers of round *number*, or None where the callers know of none.
 
     *said* is the end of what they have said on standard error up to a moment; it speaks for who left no error file.
+    *out_of_memory*: the kernel has killed a process of theirs.
     """
     frame: Any = sys._getframe(1)  # noqa: SLF001 - documented as implementation detail, present in CPython
     for _ in range(_DEEPEST):
@@ -37,7 +41,8 @@ def found(number: int, said: Callable[[float], str] = lambda _until: "") -> Fail
             return None
         failures = getattr(frame.f_locals.get("run_result"), "failures", None)
         if isinstance(failures, dict) and failures:
-            return _described(number, min(failures.values(), key=lambda f: getattr(f, "timestamp", 0)), said)
+            first = _described(number, min(failures.values(), key=lambda f: getattr(f, "timestamp", 0)), said)
+            return dataclasses.replace(first, out_of_memory=out_of_memory)
         frame = frame.f_back
     return None
 

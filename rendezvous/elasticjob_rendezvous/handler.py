@@ -23,7 +23,19 @@ from torch.distributed.elastic.rendezvous import (
     RendezvousStoreInfo,
 )
 
-from elasticjob_rendezvous import events, failures, forming, hearing, keeping, kube, meeting, pulse, settings, stores
+from elasticjob_rendezvous import (
+    events,
+    failures,
+    forming,
+    hearing,
+    keeping,
+    kube,
+    meeting,
+    memory,
+    pulse,
+    settings,
+    stores,
+)
 from elasticjob_rendezvous.round import lease
 from elasticjob_rendezvous.round.record import Phase, Reason
 from elasticjob_rendezvous.session import Round, Session
@@ -78,6 +90,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         self._called = 0
         """The round whose workers torch was last told to stop: they did not fail."""
         self._ear = hearing.Ear()
+        self._kills = memory.Kills()
         self._futile = 0
         """Rounds in a row that ended with failed workers and without progress."""
 
@@ -170,7 +183,7 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         current = session.round
         if current is None:
             return
-        failure = failures.found(current.number, self._ear.said)
+        failure = failures.found(current.number, self._ear.said, out_of_memory=self._kills.more())
         progress = current.stepped or time.monotonic() - current.began > keeping.STEADY
         if self._called == current.number:
             session.left, session.why = current.number, Reason.AGENT_RESTARTED
@@ -180,7 +193,8 @@ class KubernetesRendezvousHandler(RendezvousHandler):
         self._futile = 0 if progress else self._futile + own
         session.round = None
         if failure is not None and session.seat is not None:
-            what = f"exit code {failure.exit_code}: {failure.message or 'no traceback, no last words'}"
+            killed = " (out of memory)" if failure.out_of_memory else ""
+            what = f"exit code {failure.exit_code}{killed}: {failure.message or 'no traceback, no last words'}"
             logger.warning("%s: workers failed in round %d, first with %s", session.label(), current.number, what)
             session.failure = failure
         if own and self._futile > 1:

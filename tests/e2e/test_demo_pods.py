@@ -1,29 +1,34 @@
-"""What only real pods show: a drain, a group that hangs, an image that can't be pulled at first."""
+"""What only real pods show: a drain, a group that hangs, too much memory, an image that can't be pulled at first."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
+from cluster import LocalCluster, cgroups
 from demo import checks, story
 from support import e2e_scenes
 
 if TYPE_CHECKING:
+    from cluster.clusters import Cluster
     from demo.story import Scene
 
 IMAGE = "docker.io/elasticjob/digits:dev"
+LIMIT = 2**30
+"""Bytes of memory for a container: more than an agent needs, which is torch and little else."""
 
 
-def apply(scene: Scene, container: dict[str, Any]) -> None:
+def apply(scene: Scene, container: dict[str, Any], **spec: Any) -> None:
     """A job of one node whose container is this one."""
     template = {"spec": {"containers": [{"name": "trainer", **container}]}}
     job = {
         "apiVersion": "elasticjob.dev/v1alpha1",
         "kind": "ElasticJob",
         "metadata": {"name": story.JOB},
-        "spec": {"maxNodes": 1, "template": template},
+        "spec": {"maxNodes": 1, "template": template, **spec},
     }
     scene.kubectl("-n", scene.view.namespace, "apply", "-f", "-", input=yaml.safe_dump(job))
 
@@ -94,3 +99,26 @@ def test_an_image_that_can_not_be_pulled_is_told_and_heals_when_it_is_mended(sce
 def _ready(scene: Scene) -> dict[str, Any] | None:
     found = [c for c in scene.status.get("conditions", ()) if c["type"] == "PodsReady" and c["status"] == "True"]
     return found[0] if found else None
+
+
+def test_a_worker_that_needs_more_memory_than_it_may_have_is_told_so_and_starts_again_while_the_budget_lasts(
+    cluster: Cluster, scene: Scene
+) -> None:
+    if isinstance(cluster, LocalCluster) and not cgroups.limiting():
+        pytest.skip("this host's cgroups are of version 2, in which the local cluster limits nothing")
+    greedy = ["torchrun", "--no-python", "python3", "-c", f"bytearray({2 * LIMIT})"]
+    limits = {"resources": {"limits": {"memory": str(LIMIT)}}}
+
+    apply(scene, {"image": IMAGE, "command": greedy, **limits}, failurePolicy={"maxFailures": 1})
+
+    scene.run("wait", f"elasticjob/{story.JOB}", "--for=condition=Failed", f"--timeout={story.PATIENCE:g}s")
+    status = json.loads(scene.run("get", f"elasticjob/{story.JOB}", "--output=json"))["status"]
+    [failed] = [one for one in status["conditions"] if one["type"] == "Failed"]
+    checks.equal("reason", expected="TooManyFailures", seen=failed["reason"])
+    assert "OOMKilled [UserError]" in failed["message"], failed
+    assert "raise resources.limits.memory" in failed["message"], failed
+    checks.equal("failures", expected=2, seen=status["failures"])
+    checks.equal("failures of machines", expected=0, seen=status.get("infrastructureFailures", 0))
+    scene.view.wait(
+        "the events", lambda: scene.run("events", "--types=Warning").count("OOMKilled") > 1, seconds=story.PATIENCE
+    )

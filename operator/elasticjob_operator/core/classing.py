@@ -16,7 +16,7 @@ containerd's, with 255, for a container that was running before its machine was 
 """
 
 OUT_OF_MEMORY = "OOMKilled"
-"""The kubelet's reason: more memory than the pod may have. It will need as much again, so it is the program's."""
+"""The kubelet's reason: more memory than the container may have. It will need as much again, so it is the program's."""
 
 
 def of_pod(pod: Pod, policy: FailurePolicy) -> FailureClass:
@@ -25,14 +25,12 @@ def of_pod(pod: Pod, policy: FailurePolicy) -> FailureClass:
         return FailureClass.PREEMPTION
     if pod.exit_code is None or pod.reason in _LOST:
         return FailureClass.INFRASTRUCTURE
-    if pod.reason == OUT_OF_MEMORY:
-        return _named(pod.exit_code, policy) or FailureClass.USER_ERROR
-    return of_code(pod.exit_code, policy)
+    return of_code(pod.exit_code, policy, out_of_memory=pod.reason == OUT_OF_MEMORY)
 
 
-def of_code(code: int, policy: FailurePolicy) -> FailureClass:
+def of_code(code: int, policy: FailurePolicy, *, out_of_memory: bool) -> FailureClass:
     """The class of a process that ended with this code."""
-    outside = shell_code(code) in _FROM_OUTSIDE
+    outside = shell_code(code) in _FROM_OUTSIDE and not out_of_memory
     return _named(code, policy) or (FailureClass.INFRASTRUCTURE if outside else FailureClass.USER_ERROR)
 
 

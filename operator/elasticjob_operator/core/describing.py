@@ -21,6 +21,8 @@ _SAYS_NOTHING = re.compile(
 _REPORT, _WITH_FRAMES = "=" * 60, "ChildFailedError"
 """The first line of torchrun's report, and what stands before that where an exception carried it."""
 
+NEEDS_MEMORY = "more memory needed than allowed: raise resources.limits.memory (/dev/shm counts too), or use less"
+
 UNKNOWN = "a worker failed, and its agent could not tell how"
 
 MAX_MESSAGE, MAX_DETAILS = 1024, 2048
@@ -39,7 +41,7 @@ def pod_failure(pod: Pod, what: FailureClass, now: int) -> status.Failure:
         exit_code=code,
         reason=pod.reason,
         what=what,
-        message=summary[:MAX_MESSAGE],
+        message=_advised(summary, out_of_memory=pod.reason == classing.OUT_OF_MEMORY)[:MAX_MESSAGE],
         details=ending(pod.message, MAX_DETAILS) if "\n" in pod.message.strip() else "",
         time=now,
     )
@@ -74,12 +76,20 @@ def worker_failure(observed: Observed, record: Record, policy: FailurePolicy, no
         pod=holder.name if holder else "",
         cluster_node=holder.node if holder else "",
         exit_code=code,
-        message=(failure.message or log)[:MAX_MESSAGE],
-        what=classing.of_code(code, policy),
+        reason=classing.OUT_OF_MEMORY if failure.out_of_memory else "",
+        message=_advised(failure.message or log, out_of_memory=failure.out_of_memory)[:MAX_MESSAGE],
+        what=classing.of_code(code, policy, out_of_memory=failure.out_of_memory),
         round=failure.round,
         details=ending(failure.traceback, MAX_DETAILS),
         time=now,
     )
+
+
+def _advised(message: str, *, out_of_memory: bool) -> str:
+    """The message; of a process that the kernel has killed, what to do about it comes first."""
+    if not out_of_memory:
+        return message
+    return NEEDS_MEMORY if message == classing.OUT_OF_MEMORY else f"{NEEDS_MEMORY}: {message}"
 
 
 def sentence(failure: status.Failure) -> str:

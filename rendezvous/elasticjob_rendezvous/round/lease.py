@@ -59,13 +59,17 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """The slot's last worker failure. ``time`` is by the failed worker's clock, in seconds since 1970, 0 if unknown."""
+    """The slot's last worker failure. ``time`` is by the failed worker's clock, in seconds since 1970, 0 if unknown.
+
+    ``out_of_memory``: the kernel has killed a process of the node's in that round.
+    """
 
     round: int
     exit_code: int
     message: str
     time: float = 0.0
     traceback: str = ""
+    out_of_memory: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,6 +239,7 @@ def _failure_text(failure: Failure | None) -> str:
         "round": failure.round,
         "exitCode": failure.exit_code,
         "message": failure.message[:MAX_MESSAGE],
+        **({"outOfMemory": True} if failure.out_of_memory else {}),
     }
     more = {"time": failure.time, "traceback": failure.traceback[-MAX_TRACEBACK:]}
     full = {**data, **{key: value for key, value in more.items() if value}}
@@ -259,4 +264,11 @@ def _failure(text: str) -> Failure:
     ):
         raise ValueError(f"not a failure: {text!r}")
     number = _round(data["round"])
-    return Failure(round=number, exit_code=code, message=message, time=float(moment), traceback=traceback)
+    return Failure(
+        round=number,
+        exit_code=code,
+        message=message,
+        time=float(moment),
+        traceback=traceback,
+        out_of_memory=data.get("outOfMemory") is True,
+    )

@@ -53,7 +53,14 @@ def test_a_failed_pods_class_is_what_is_usual_for_its_end(fields: dict[str, Any]
 
 @pytest.mark.parametrize(("code", "what"), [(75, PREEMPTED), (-9, PREEMPTED), (3, FATAL), (1, USER), (-15, MACHINE)])
 def test_the_users_word_for_an_exit_code_comes_first(code: int, what: FailureClass) -> None:
-    assert classing.of_code(code, build.a_spec(failurePolicy=OWN).failure_policy) is what
+    policy = build.a_spec(failurePolicy=OWN).failure_policy
+
+    assert classing.of_code(code, policy, out_of_memory=False) is what
+
+
+@pytest.mark.parametrize(("policy", "what"), [({}, USER), (OWN, PREEMPTED)])
+def test_who_was_killed_for_want_of_memory_needs_as_much_again(policy: dict[str, Any], what: FailureClass) -> None:
+    assert classing.of_code(-9, build.a_spec(failurePolicy=policy).failure_policy, out_of_memory=True) is what
 
 
 @pytest.mark.parametrize(
@@ -257,10 +264,23 @@ def test_a_pod_that_ran_out_of_memory_is_told_so() -> None:
     last = decision.status.last_failure
     assert last is not None
     assert (last.reason, last.cluster_node, last.what) == ("OOMKilled", "node-b", USER)
-    assert (last.message, last.details) == ("ValueError: no such file", LOG)
+    assert (last.message, last.details) == (f"{describing.NEEDS_MEMORY}: ValueError: no such file", LOG)
     (event,) = [e for e in decision.events if e.reason == "PodFailed"]
-    assert event.message.startswith("node 1 (digits-1-0) on node-b failed with exit code 137, OOMKilled [UserError]: V")
+    assert event.message.startswith("node 1 (digits-1-0) on node-b failed with exit code 137, OOMKilled [UserError]: m")
     assert event.message.endswith(LOG)
+
+
+def test_a_worker_that_ran_out_of_memory_in_a_pod_that_goes_on_is_told_so() -> None:
+    leases = [held(0, arrived=2), held(1, arrived=2, failure=Failure(1, -9, "Signal 9", 20.1, out_of_memory=True))]
+    record = a_round(Phase.OPEN, 2, reason=Reason.WORKERS_FAILED)
+    sealed = a_round(number=2, reason=Reason.WORKERS_FAILED, failures=1)
+
+    decision = deciding.decide(running(job=a_job(nodes=2, known=known_of(record)), record=sealed, leases=leases), NOW)
+
+    last = decision.status.last_failure
+    assert last is not None
+    assert (last.reason, last.what, last.message) == ("OOMKilled", USER, f"{describing.NEEDS_MEMORY}: Signal 9")
+    assert (decision.status.failures, decision.status.infrastructure) == (1, 0)
 
 
 def test_the_traceback_of_the_worker_that_failed_first_is_in_event_status_and_condition() -> None:

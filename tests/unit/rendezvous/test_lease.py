@@ -17,7 +17,7 @@ HELD = SlotLease(
     finished=3,
     checkpointed="n1",
     progress=Progress(4, 17, 1088, 0.25),
-    failure=Failure(3, -9, "out of memory"),
+    failure=Failure(3, -9, "Signal 9", out_of_memory=True),
     pause=Pause(3, 1_800_000_016),
 )
 

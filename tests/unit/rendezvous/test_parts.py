@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from elasticjob_rendezvous import failures, identity, signals, traindir
+from elasticjob_rendezvous import failures, identity, memory, signals, traindir
 from elasticjob_rendezvous.round import changing, lease
 from elasticjob_rendezvous.round.lease import Failure, Progress, SlotLease
 from elasticjob_rendezvous.round.record import Member, Notice
@@ -199,7 +199,34 @@ def test_who_left_no_error_file_is_told_by_its_last_words() -> None:
 
 
 def test_no_failure_is_no_error() -> None:
-    assert failures.found(3) is None
+    assert failures.found(3, out_of_memory=True) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("memory.events", "oom 9\noom_kill {}\noom_group_kill 9\n"),
+        ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"),
+    ],
+)
+def test_whom_the_kernel_killed_for_want_of_memory_is_counted(file: str, text: str, tmp_path: pathlib.Path) -> None:
+    counter = tmp_path / file
+    counter.parent.mkdir(exist_ok=True)
+    counter.write_text(text.format(1))
+    kills = memory.Kills(tmp_path)
+    assert not kills.more(), "what was before is another's"
+
+    counter.write_text(text.format(2))
+
+    assert (kills.more(), kills.more()) == (True, False)
+
+
+@pytest.mark.parametrize("text", [None, "", "oom_kill\n", "oom_kill many\n"])
+def test_a_kernel_that_counts_no_kills_is_no_error(text: str | None, tmp_path: pathlib.Path) -> None:
+    if text is not None:
+        (tmp_path / "memory.events").write_text(text)
+
+    assert not memory.Kills(tmp_path).more()
 
 
 # SIGTERM
