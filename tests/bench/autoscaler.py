@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 
 from bench import tables, traces
 from elasticjob_operator.autoscaler import curves, deciding, settings, snapshot, surplus
-from elasticjob_operator.autoscaler.simulating import drawing, jobs, learned, policies, replaying, results
-from elasticjob_operator.autoscaler.simulating import traces as files
+from elasticjob_operator.autoscaler.simulating import comparing, drawing, jobs, learned, policies, replaying, results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +56,7 @@ def replay(
     if name == "ours-spot-minimum":
         lenient = policies.ours(settings.Settings(volatile_minimum=True))
         return replaying.Replay(trace, events, lenient, knowledge, options).run()
-    return files.run(name, trace, events, options, knowledge)
+    return comparing.run(name, trace, events, options, knowledge=knowledge)
 
 
 def blind(policy: replaying.Policy) -> replaying.Policy:
@@ -143,7 +142,7 @@ def draw(name: str, run: results.Result) -> None:
     """One picture into the documentation."""
     folder = ROOT / "docs/autoscaler"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.svg").write_text(drawing.timeline(run, 64))
+    (folder / f"{name}.svg").write_text(drawing.picture([(name.rpartition("-")[2], run)], 64))
 
 
 def learning() -> None:

@@ -62,7 +62,7 @@ def test_the_command_says_in_one_line_that_its_simulator_is_not_there(site: path
 
 def test_with_the_operators_code_beside_it_the_command_simulates(site: pathlib.Path) -> None:
     path = f"{site}:{ROOT / 'operator'}"
-    trace = ROOT / "examples/trace.csv"
+    trace = ROOT / "examples/simulate/trace.csv"
     command = [sys.executable, "-P", str(site / "bin/elasticjob"), "simulate", str(trace), "--cluster", "4x4"]
 
     done = subprocess.run(command, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elasticjob_operator.api import settings
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +32,8 @@ class Settings:
     """
     rounds: int = 4
     """How often sizes are chosen anew when they could not be placed; then the rest is placed smaller."""
+
+
+def chosen(wish: settings.Autoscaler) -> Settings:
+    """What an administrator has set, in an operator, which leaves running pods where they are."""
+    return Settings(moves=False, pending_limit=wish.pending, volatile_minimum=wish.volatile_minimum)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from elasticjob_operator.api import settings
     from elasticjob_operator.autoscaler import curves
 
 
@@ -107,6 +108,11 @@ class Queue:
     """Accelerators that are its own."""
     limit: int | None = None
     """Accelerators it may hold at most, borrowed ones included. None: all."""
+
+
+def queues(wish: settings.Autoscaler) -> tuple[Queue, ...]:
+    """Those that an administrator has set."""
+    return tuple(Queue(**dataclasses.asdict(queue)) for queue in wish.queues)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -185,12 +185,11 @@ class Autoscaler:
 def made(client: Client, queue: Queue, chosen: operator_settings.Settings, metrics: Metrics) -> Autoscaler:
     """The autoscaler that an administrator has asked for."""
     wish = chosen.autoscaler
-    queues = tuple(snapshot.Queue(**dataclasses.asdict(one)) for one in wish.queues)
     return Autoscaler(
         client,
         queue,
-        picture.Rules(wish.accelerators, wish.topology, queues),
-        settings.Settings(moves=False, pending_limit=wish.pending, volatile_minimum=wish.volatile_minimum),
+        picture.Rules(wish.accelerators, wish.topology, snapshot.queues(wish)),
+        settings.chosen(wish),
         metrics=metrics,
         watched=chosen.watched,
         dry_run=wish.mode == "dry-run",

@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from cluster import LocalCluster, tools
+from elasticjob_operator.api import settings
+from elasticjob_operator.autoscaler.simulating import installed
 from support.operator_cluster import CHART, SYSTEM
 
 
@@ -55,6 +57,16 @@ def test_queues_that_contradict_themselves_are_refused_before_anything_is_instal
 def json_of(listed: str) -> str:
     """YAML's short form, as JSON."""
     return json.dumps(yaml.safe_load(f"[{listed}]"))
+
+
+def test_the_simulator_reads_the_settings_that_the_chart_installs() -> None:
+    values = CHART.parents[1] / "examples/simulate/quotas.yaml"
+    (deployment,) = [item for item in rendered("-f", str(values)) if item["kind"] == "Deployment"]
+    (operator,) = deployment["spec"]["template"]["spec"]["containers"]
+    env = {entry["name"]: entry.get("value", "") for entry in operator["env"]}
+
+    assert settings.parse([], env).autoscaler == installed.read(values)
+    assert [queue.limit for queue in installed.read(values).queues] == [None, 16]
 
 
 def test_one_cluster_role_or_a_role_in_each_watched_namespace() -> None:

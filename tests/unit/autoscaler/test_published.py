@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from bench import traces
-from elasticjob_operator.autoscaler.simulating import replaying
-from elasticjob_operator.autoscaler.simulating import traces as files
+from elasticjob_operator.autoscaler.simulating import comparing, replaying
 
 PUBLISHED = {"tiresias": 3469.69, "optimus": 5301.88}
 """Mean completion time of workload 6 in Pollux's artifact, seconds."""
 
 
 def mean(name: str) -> float:
-    return files.run(name, traces.pollux(6), traces.cluster(16, 4), replaying.Options()).mean
+    return comparing.run(name, traces.pollux(6), traces.cluster(16, 4), replaying.Options()).mean
 
 
 @pytest.mark.parametrize("name", ["tiresias", "optimus"])

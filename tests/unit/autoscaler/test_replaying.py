@@ -1,19 +1,14 @@
-"""The simulator: its model to the second, its figures, its picture, its command."""
+"""The simulator: its model to the second, and its figures."""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from elasticjob_operator.autoscaler import __main__ as command
 from elasticjob_operator.autoscaler import snapshot
-from elasticjob_operator.autoscaler.simulating import drawing, jobs, learned, policies, replaying, results, traces
+from elasticjob_operator.autoscaler.simulating import comparing, jobs, learned, policies, replaying, results
 from unit.autoscaler.cases import nodes
-
-if TYPE_CHECKING:
-    import pathlib
 
 LINEAR = jobs.Profile({n: (float(n),) for n in range(1, 9)}, dict.fromkeys(range(1, 9), 1))
 FIVE = jobs.Profile({n: (float(n), n / 2) for n in range(1, 6)}, {n: (n + 3) // 4 for n in range(1, 6)})
@@ -24,7 +19,7 @@ def job(name: str, submitted: float = 0.0, work: float = 800.0, **fields: Any) -
     return jobs.TraceJob(name=name, submitted=submitted, work=work, profile=LINEAR, **sizes)
 
 
-def run(*trace: jobs.TraceJob, policy: replaying.Policy | None = None, **fields: float) -> results.Result:
+def run(*trace: jobs.TraceJob, policy: replaying.Policy | None = None, **fields: Any) -> results.Result:
     events = [replaying.Event(0.0, nodes(2))]
     return replaying.Replay(list(trace), events, policy or policies.ours(), None, replaying.Options(**fields)).run()
 
@@ -64,7 +59,7 @@ def test_scattered_pods_are_slower() -> None:
 @pytest.mark.parametrize("name", ["ours", "equal", "tiresias", "optimus"])
 def test_every_policy_finishes_everything(name: str) -> None:
     trace = [job(f"j{i}", submitted=100.0 * i, work=500.0 * (1 + i % 3)) for i in range(12)]
-    result = traces.run(name, trace, [replaying.Event(0.0, nodes(2))], replaying.Options())
+    result = comparing.run(name, trace, [replaying.Event(0.0, nodes(2))], replaying.Options())
 
     assert len(result.finished) == 12
     assert result.busy > 0
@@ -78,6 +73,47 @@ def test_a_job_learned_on_the_way_finishes_a_little_later() -> None:
 
     assert 30 + 1000 < result.times[0] < 2 * 1030
     assert result.changes == 3
+
+
+def test_a_job_is_as_fast_as_the_slowest_cluster_node_it_is_on() -> None:
+    events = [replaying.Event(0.0, nodes(2), {"a0": 2.0, "a1": 0.5})]
+    result = replaying.Replay([job("a")], events, policies.ours()).run()
+
+    assert result.times == [30 + 800 / (8 * 0.5)]
+
+
+def test_a_job_that_needs_a_type_of_accelerator_waits_for_it_alone() -> None:
+    events = [replaying.Event(0.0, (*nodes(1, kind="T4"), *nodes(1, kind="A100", prefix="b")))]
+    trace = [job("picky", kind="A100"), job("lost", kind="H100"), job("any")]
+    result = replaying.Replay(trace, events, policies.ours()).run()
+
+    assert [one.job.name for one in result.unfinished] == ["lost"]
+    assert {one.job.name for one in result.finished} == {"picky", "any"}
+
+
+def test_queues_are_shared_out_and_counted_as_in_the_operator() -> None:
+    queues = (snapshot.Queue(name="red", quota=6), snapshot.Queue(name="blue", limit=1))
+    result = run(job("a", queue="red"), job("b", queue="blue"), job("c", work=10.0, submitted=9000.0), queues=queues)
+    shares = {name: result.of(name).busy / result.of(name).offered for name in ("red", "blue")}
+
+    assert {count for _, name, count in result.timeline if name == "b"} == {1, 0}
+    assert shares["blue"] == pytest.approx(1 / 8, rel=0.05)
+    assert [one.job.name for one in result.of("namespace default").finished] == ["c"]
+    assert sum(result.of(name).busy for name in result.offered_to) == result.busy
+
+
+def test_what_a_job_waited_for_is_all_but_its_time_with_nodes() -> None:
+    result = run(job("a", minimum=8), job("b", minimum=8))
+
+    assert result.waits == [0.0, 180.0]  # a ends at 130 s, which the decision at 180 s sees
+
+
+def test_a_replay_ends_when_nothing_can_happen_any_more() -> None:
+    result = run(job("whale", minimum=9, maximum=9), job("minnow"))
+
+    assert [one.job.name for one in result.unfinished] == ["whale"]
+    assert result.unfinished[0].waited < 3600
+    assert run(job("whale", minimum=9, maximum=9)).finished == []
 
 
 def test_figures_of_a_result() -> None:
@@ -95,93 +131,9 @@ def test_a_percentile_lies_between_its_neighbours() -> None:
     assert results.interpolated([7.0], 0.99) == 7
 
 
-def test_a_picture_is_xml_with_a_band_for_each_job() -> None:
-    text = drawing.timeline(run(job("a"), job("<b>", submitted=60.0)), 8)
-    titles = [element.text for element in ET.fromstring(text).iter("{http://www.w3.org/2000/svg}title")]  # noqa: S314 -- ours
-
-    assert titles == ["a", "<b>"]
-
-
-def test_a_trace_file_is_replayed_from_the_command_line(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trace, picture = tmp_path / "trace.csv", tmp_path / "out.svg"
-    trace.write_text(
-        "name,submitted_s,min_nodes,max_nodes,requested,hours_alone,exponent\na,0,1,8,4,2,0.9\nb,60,2,4,4,1,1\n"
-    )
-
-    assert command.main(["simulate", str(trace), "--cluster", "2x4", "--svg", str(picture)]) == 0
-
-    shown = capsys.readouterr().out
-    assert "ours" in shown
-    assert "mean" in shown
-    assert picture.read_text().startswith("<svg")
-
-
-def test_a_policy_that_cannot_replay_a_trace_says_so_and_the_others_go_on(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trace = tmp_path / "trace.csv"
-    trace.write_text("name,submitted_s,min_nodes,max_nodes,hours_alone,accelerators\na,0,1,2,1,2\n")
-
-    assert command.main(["simulate", str(trace), "--policy", "equal", "ours"]) == 0
-    assert "equal: knows only nodes of one accelerator\nours" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("name", ["equal", "optimus"])
 def test_the_other_policies_keep_minimums_too(name: str) -> None:
     trace = [job("a", minimum=5), job("b", minimum=5)]
-    result = traces.run(name, trace, [replaying.Event(0.0, nodes(2))], replaying.Options())
+    result = comparing.run(name, trace, [replaying.Event(0.0, nodes(2))], replaying.Options())
 
     assert {count for _, _, count in result.timeline if count} == {8}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "no job"),
-        ("name,submitted_s\na,0\n", "hours_alone"),
-        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,zero,1,2,1\n", "line 2"),
-        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,3,2,1\n", "line 2"),
-        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1,2,nan\n", "line 2: hours_alone is nan"),
-        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1,2,1\na,0,1,2,1\n", "line 3: a second job named 'a'"),
-        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1\n", "line 2: max_nodes is ''"),
-        ("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1.5,2,1\n", "line 2: min_nodes is 1.5"),
-        ("name,submitted_s,min_nodes,max_nodes,hours_alone,prio\na,0,1,2,1,1\n", "unknown columns: prio; there are"),
-        ("name,submitted_s,min_nodes,max_nodes,hours_alone\n\udcff,0,1,2,1\n", "not a CSV file in UTF-8"),
-    ],
-)
-def test_a_bad_trace_is_told_with_its_line(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], text: str, said: str
-) -> None:
-    trace = tmp_path / "trace.csv"
-    trace.write_text(text, encoding="utf-8", errors="surrogateescape")
-
-    assert command.main(["simulate", str(trace)]) == 2
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("flag", ["--interval=0", "--interval=nan", "--resize-cost=-1", "--resize-cost=soon"])
-def test_seconds_that_are_none_are_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        command.main(["simulate", "examples/trace.csv", flag])
-
-    assert flag.partition("=")[0] in capsys.readouterr().err
-
-
-def test_a_picture_that_cannot_be_written_is_told_before_the_replay(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trace = tmp_path / "trace.csv"
-    trace.write_text("name,submitted_s,min_nodes,max_nodes,hours_alone\na,0,1,2,1\n")
-
-    assert command.main(["simulate", str(trace), f"--svg={tmp_path}"]) == 2
-    said = capsys.readouterr()
-    assert (said.out, str(tmp_path) in said.err) == ("", True)
-
-
-def test_a_cluster_is_described_with_its_spot_part() -> None:
-    events = traces.cluster("2x8", "1x4")
-
-    assert [(n.free, n.volatile) for n in events[0].cluster_nodes] == [(8, False), (8, False), (4, True)]
-    assert isinstance(events[0].cluster_nodes[0], snapshot.ClusterNode)

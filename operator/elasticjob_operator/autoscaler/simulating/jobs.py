@@ -57,9 +57,16 @@ class TraceJob:
     requested: int
     """The size its owner would have run it at: what rigid policies give it."""
     accelerators: int = 1
+    kind: str = ""
+    """The only type of accelerator it can run on; empty: any."""
     priority: int = 0
     queue: str = ""
     namespace: str = "default"
+
+    @property
+    def home(self) -> str:
+        """The queue it counts for, as people know it: see `claims.home`."""
+        return self.queue or f"namespace {self.namespace}"
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -72,8 +79,12 @@ class Running:
     """Work to do."""
     delay: float = 0.0
     """Seconds without progress still to come."""
+    speed: float = 1.0
+    """Of the accelerators it is on, times what its profile says."""
     waited: float = 0.0
     served: float = 0.0
+    ran: float = 0.0
+    """Seconds with pods, changes included."""
     changed: float = 0.0
     """When its size was last changed, seconds since the trace began."""
     changes: int = 0
@@ -89,4 +100,4 @@ class Running:
     @property
     def rate(self) -> float:
         """Work per second where it stands, when it is not delayed."""
-        return self.job.profile.rate(self.nodes, len(self.pods)) if self.pods else 0.0
+        return self.speed * self.job.profile.rate(self.nodes, len(self.pods)) if self.pods else 0.0

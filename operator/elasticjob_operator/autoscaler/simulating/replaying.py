@@ -8,8 +8,9 @@ ends in the middle of a step, its room is seen by the next decision.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from elasticjob_operator.autoscaler import curves, snapshot
@@ -61,14 +62,30 @@ class Options:
     """What the allocator is told of how long volatile cluster nodes last, seconds."""
     until: float = 30 * 24 * 3600.0
     """End of the replay: nothing in the traces takes longer."""
+    queues: tuple[snapshot.Queue, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Event:
     """From `at` seconds on these are the cluster nodes."""
 
     at: float
     cluster_nodes: tuple[snapshot.ClusterNode, ...]
+    speeds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Of cluster nodes by name, times what the jobs' profiles say; 1 where none is given."""
+
+    @functools.cached_property
+    def accelerators(self) -> int:
+        """Of all cluster nodes."""
+        return sum(node.free for node in self.cluster_nodes)
+
+    @functools.cached_property
+    def of_kind(self) -> Mapping[str, frozenset[str]]:
+        """Names of the cluster nodes of each kind of accelerator."""
+        found: dict[str, set[str]] = {}
+        for node in self.cluster_nodes:
+            found.setdefault(node.kind, set()).add(node.name)
+        return {kind: frozenset(names) for kind, names in found.items()}
 
 
 class Replay:
@@ -88,7 +105,7 @@ class Replay:
         self._knowledge = knowledge or Measured()
         self._options = options or Options()
         self._active: dict[str, jobs.Running] = {}
-        self._nodes: tuple[snapshot.ClusterNode, ...] = ()
+        self._now = Event(0.0, ())
         self.result = results.Result()
 
     def share(self, oracle: dict[str, jobs.Running]) -> None:
@@ -103,18 +120,25 @@ class Replay:
             while self._coming and self._coming[0].job.submitted <= now:
                 run = self._coming.pop(0)
                 self._active[run.job.name] = run
-            if self._active and self._nodes:
+            if self._active and self._now.cluster_nodes:
                 self._decide(now, lost)
+            if self._stuck:
+                break
             self._advance(now)
             now += self._options.interval
         self.result.unfinished = [*self._active.values(), *self._coming]
         return self.result
 
+    @property
+    def _stuck(self) -> bool:
+        """Nothing runs and nothing more happens: who waits now waits for ever."""
+        return not (self._coming or self._events or any(run.pods for run in self._active.values()))
+
     def _happen(self, now: float) -> set[str]:
         """Cluster nodes come and go; the jobs whose pods went with them."""
         while self._events and self._events[0].at <= now:
-            self._nodes = self._events.pop(0).cluster_nodes
-        names, lost = {node.name for node in self._nodes}, set()
+            self._now = self._events.pop(0)
+        names, lost = {node.name for node in self._now.cluster_nodes}, set()
         for run in self._active.values():
             if not run.pods.keys() <= names:
                 run.left = min(run.job.work, run.left + run.rate * run.since_checkpoint)
@@ -127,8 +151,9 @@ class Replay:
         """What the policy sees."""
         return snapshot.Snapshot(
             volatile_lifetime=self._options.volatile_lifetime,
-            cluster_nodes=self._nodes,
+            cluster_nodes=self._now.cluster_nodes,
             jobs=tuple(self._seen(run, now) for run in self._active.values()),
+            queues=self._options.queues,
         )
 
     def _seen(self, run: jobs.Running, now: float) -> snapshot.Job:
@@ -139,6 +164,7 @@ class Replay:
             maximum=job.maximum,
             age=now - job.submitted,
             accelerators=job.accelerators,
+            candidates=self._now.of_kind.get(job.kind, frozenset()) if job.kind else None,
             priority=job.priority,
             queue=job.queue,
             namespace=job.namespace,
@@ -164,16 +190,20 @@ class Replay:
                 run.changed = now
             run.pods = pods
             if pods:
+                run.speed = min(self._now.speeds.get(node, 1.0) for node in pods)  # they wait for the slowest
                 run.delay, run.since_checkpoint = self._options.resize_cost, 0.0
                 run.changes += 1 if run.starts else 0
                 run.starts += 1
             self.result.timeline.append((now, name, sum(pods.values()) * run.job.accelerators))
-        capacity = sum(node.free for node in self._nodes)
         needed = sum(run.job.minimum * run.job.accelerators for run in self._active.values())
-        if needed <= capacity:
+        if needed <= self._now.accelerators:
             self.result.needless_waits += sum(not run.pods for run in self._active.values())
 
     def _advance(self, now: float) -> None:
+        offered = self._now.accelerators * self._options.interval
+        self.result.offered += offered if self._active else 0.0
+        for queue in {run.job.home for run in self._active.values()}:
+            self.result.offered_to[queue] += offered
         for run in list(self._active.values()):
             step = self._options.interval
             if not run.pods:
@@ -182,8 +212,7 @@ class Replay:
             delayed = min(run.delay, step)
             needed = run.left / run.rate
             used = min(step, delayed + needed)
-            self.result.busy += used * run.nodes * run.job.accelerators
-            run.waited, run.delay = 0.0, run.delay - delayed
+            run.waited, run.delay, run.ran = 0.0, run.delay - delayed, run.ran + used
             run.served += used * run.nodes * run.job.accelerators
             run.left -= (used - delayed) * run.rate
             run.since_checkpoint = (run.since_checkpoint + used - delayed) % self._options.checkpoint_interval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import collections
 import dataclasses
 import statistics
 from typing import TYPE_CHECKING
@@ -23,12 +24,31 @@ class Result:
     """(when, job, accelerators from then on)."""
     needless_waits: int = 0
     """Decisions times jobs that had nothing although all minimums would have fitted."""
-    busy: float = 0.0
-    """Accelerator-seconds in use."""
+    offered: float = 0.0
+    """Accelerator-seconds that the cluster had while there were jobs."""
+    offered_to: dict[str, float] = dataclasses.field(default_factory=lambda: collections.defaultdict(float))
+    """The same while a queue had jobs, by queue."""
     stops: int = 0
     """Times a job that had pods was left with none."""
     lost_work: float = 0.0
     """Accelerator-seconds of progress gone with pods that vanished."""
+
+    @property
+    def busy(self) -> float:
+        """Accelerator-seconds that jobs held, changes included."""
+        return sum(run.served for run in (*self.finished, *self.unfinished))
+
+    @property
+    def waits(self) -> list[float]:
+        """Seconds that finished jobs were without any node."""
+        return [max((run.finished or 0.0) - run.job.submitted - run.ran, 0.0) for run in self.finished]
+
+    def of(self, queue: str) -> Result:
+        """One queue's part, as far as there are figures of it."""
+        finished, unfinished = (
+            [run for run in runs if run.job.home == queue] for runs in (self.finished, self.unfinished)
+        )
+        return Result(finished=finished, unfinished=unfinished, offered=self.offered_to[queue])
 
     @property
     def times(self) -> list[float]:
@@ -54,6 +74,11 @@ class Result:
     def makespan(self) -> float:
         """Seconds from the trace's begin to the last end."""
         return max(run.finished or 0.0 for run in self.finished)
+
+    @property
+    def end(self) -> float:
+        """Seconds from the trace's begin to the last change of anybody's accelerators."""
+        return max((at for at, _, _ in self.timeline), default=0.0)
 
     @property
     def changes(self) -> float:
