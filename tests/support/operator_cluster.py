@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import os
 import pathlib
+import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -82,6 +84,11 @@ def _operator(*flags: str) -> None:
     sys.exit(__main__.main(list(flags)))
 
 
+def _image_settings() -> dict[str, str]:
+    """What the image sets for the C library."""
+    return dict(re.findall(r"\b(MALLOC_\w+)=(\S+)", (ROOT / "images/operator/Dockerfile").read_text()))
+
+
 class Operator:
     """The operator's process."""
 
@@ -89,10 +96,10 @@ class Operator:
         self._kubeconfig = kubeconfig
         self.flags = flags
         self._log = log
-        self._process: forks.Fork | None = None
+        self._process: forks.Fork | subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start it (again)."""
+    def start(self, *, forked: bool = True) -> None:
+        """Start it (again). Not *forked*, it is as the image starts it, and shares no memory with us."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("ELASTICJOB_", "KUBERNETES_"))}
         env |= {"KUBECONFIG": str(self._kubeconfig), "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'rendezvous'}"}
         flags = (
@@ -103,7 +110,12 @@ class Operator:
             "--watch-cluster-nodes=false",  # that of the simulated pods is none that answers
             *self.flags,
         )
-        self._process = forks.Fork(_operator, *flags, env=env, log=self._log)
+        if forked:
+            self._process = forks.Fork(_operator, *flags, env=env, log=self._log)
+            return
+        command = [sys.executable, "-m", "elasticjob_operator", *flags]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, env={**env, **_image_settings()}, stdout=log, stderr=log)
 
     @property
     def pid(self) -> int:
