@@ -131,7 +131,10 @@ class LocalCluster(clusters.Cluster):
 
     def load_image(self, reference: str) -> None:
         """Build one of the project's images if need be, and give it to every node that runs."""
-        image = building.image(reference)
+        self.give_image(building.image(reference))
+
+    def give_image(self, image: layouts.Image) -> None:
+        """Give an image of the store to every node that runs."""
         for node in self._site.nodes():
             if node.machine.running:
                 stocks.give(node.machine, node.images, [image])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from demo import checks, staging, story
+from elasticjob_rendezvous.round import record
 from elasticjob_rendezvous.round.record import Reason
-from support import e2e_audit, e2e_scenes
+from support import e2e_audit, e2e_scenes, e2e_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,6 +96,9 @@ def _goes_on_without_power_under_rank_0(local: LocalCluster, scene: Scene, befor
 def test_training_notices_neither_an_api_server_that_is_away_nor_an_upgrade_of_the_operator(
     local: LocalCluster, scene: Scene, outages: list[tuple[datetime, datetime]]
 ) -> None:
+    """The upgrade is to another version, and back."""
+    local.give_image(e2e_versions.image())
+    records = heard(scene)
     before, pods = e2e_scenes.start_with_two(scene), scene.pods
     step = before.last_step
 
@@ -106,11 +110,30 @@ def test_training_notices_neither_an_api_server_that_is_away_nor_an_upgrade_of_t
     scene.wait("news of the training", lambda: before.last_step > step)
     checks.at_least("steps since", expected=2, seen=before.last_step - step)  # not just the one that was under way
 
-    staging.install_operator(local, "--reuse-values", f"--set-string=podAnnotations.upgraded={began:%s}")
+    staging.install_operator(local, "--reuse-values", f"--set=image.tag={e2e_versions.TAG}")
     step = before.last_step
     scene.wait("training after the upgrade", lambda: before.last_step > step)
     checks.undisturbed(before, scene.current, pods, scene.pods)
 
     scene.run("scale", f"elasticjob/{story.JOB}", "--replicas=3")
-    scene.wait_round("the new operator to resize the job", lambda one: one.number > before.number and one.size > 2)
+    grown = scene.wait_round("the new operator to resize it", lambda one: one.number > before.number and one.size > 2)
+    assert any(map(e2e_versions.writes, records)), "it has written what the agents don't know"
+
+    where = ("--namespace", staging.OPERATOR_NAMESPACE)
+    local.helm("rollback", staging.RELEASE, *where, "--wait", f"--timeout={story.PATIENCE:g}s")
+    pods, step = scene.pods, grown.last_step
+    scene.wait("training after it was taken back", lambda: grown.last_step > step)
+    checks.undisturbed(grown, scene.current, pods, scene.pods)
     checks.learned(e2e_scenes.finish(scene))
+
+
+def heard(scene: Scene) -> list[str]:
+    """The round's records, as they come."""
+    records: list[str] = []
+
+    def hear(kind: str, event: str, item: dict[str, Any], at: float) -> None:
+        if kind == "configmaps" and record.KEY in item.get("data", {}):
+            records.append(item["data"][record.KEY])
+
+    scene.view.listeners.append(hear)
+    return records

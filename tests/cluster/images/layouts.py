@@ -57,15 +57,16 @@ class Layout:
         # Buildah refuses to build on an image whose history does not account for each of its layers.
         details["history"] = [{"created_by": "elasticjob"}]
         details["rootfs"] = {"type": "layers", "diff_ids": [moved["digest"]]}
-        parts = {
-            "schemaVersion": 2,
-            "mediaType": MANIFEST,
-            "config": self._add_json(CONFIG, details),
-            "layers": [moved],
-        }
-        manifest = self._add_json(MANIFEST, parts)
-        self._tag(tag, manifest)
-        return manifest
+        return self._add_manifest(tag, details, [moved])
+
+    def extend(self, tag: str, base: Descriptor, *, layer: Path) -> Descriptor:
+        """Add an image that is the *base* and one layer on top of it, as for `add`."""
+        parts = json.loads(self._blob(base).read_bytes())
+        details = json.loads(self._blob(parts["config"]).read_bytes())
+        moved = self._add_file(layer)
+        details["history"].append({"created_by": "elasticjob"})
+        details["rootfs"]["diff_ids"].append(moved["digest"])
+        return self._add_manifest(tag, details, [*parts["layers"], moved])
 
     def blobs(self, manifest: Descriptor) -> list[Descriptor]:
         """Everything that an image consists of, its manifest first."""
@@ -100,6 +101,14 @@ class Layout:
 
     def _blob(self, descriptor: Descriptor) -> Path:
         return self.path / "blobs" / str(descriptor["digest"]).replace(":", "/")
+
+    def _add_manifest(self, tag: str, details: dict[str, Any], layers: list[Descriptor]) -> Descriptor:
+        config = self._add_json(CONFIG, details)
+        manifest = self._add_json(
+            MANIFEST, {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers}
+        )
+        self._tag(tag, manifest)
+        return manifest
 
     def _add_json(self, kind: str, value: object) -> Descriptor:
         data = json.dumps(value, sort_keys=True).encode()
