@@ -5,11 +5,14 @@ import itertools
 import pathlib
 import re
 import runpy
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
+
+from elasticjob_operator.autoscaler import __main__ as simulator
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [
@@ -59,6 +62,20 @@ def test_commands_name_files_and_modules_that_are_there(page: pathlib.Path) -> N
         if "-m" in words:
             assert words[0] == ".venv/bin/python", f"{command}: no other python has what it needs"
             assert importlib.util.find_spec(words[words.index("-m") + 1]), command
+
+
+@pages
+def test_simulations_that_are_told_run(
+    page: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in FOLDERS:
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    for command in commands(page.read_text()):
+        if command.startswith(".venv/bin/elasticjob "):
+            assert simulator.main(shlex.split(command)[1:]) == 0, command
+            assert "not finished" not in capsys.readouterr().out, command
+            assert "--svg" not in command or pathlib.Path("out.svg").exists()
 
 
 def test_every_field_of_a_job_is_on_a_page() -> None:

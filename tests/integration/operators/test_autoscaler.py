@@ -2,15 +2,19 @@
 
 import asyncio
 import contextlib
+import json
+import re
+import shlex
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from cluster import LocalCluster
 from elasticjob_operator.kube import client as clients
 from support import operator_nodes as nodes
-from support.operator_cluster import Operator, until
+from support.operator_cluster import ROOT, Operator, until
 from support.operator_job import Job
 from support.operator_simulation import Simulation
 
@@ -55,8 +59,15 @@ async def allocated(job: Job, count: int) -> dict[str, Any]:
     return dict(await until(there))
 
 
+async def told_by_the_page(cluster: LocalCluster, namespace: str, name: str) -> list[str]:
+    """What the commands of docs/autoscaling.md answer of a job."""
+    page = (ROOT / "docs/autoscaling.md").read_text().replace("NAME", name)
+    commands = re.findall(r"^\$ kubectl (.*)$", page, re.MULTILINE)
+    return [await asyncio.to_thread(cluster.kubectl, "-n", namespace, *shlex.split(one)) for one in commands]
+
+
 async def test_jobs_share_what_there_is_and_take_what_comes_free(
-    admin: clients.Client, namespace: str, operator: Operator, place: str
+    control_plane: LocalCluster, admin: clients.Client, namespace: str, operator: Operator, place: str
 ) -> None:
     operator.start()
     template = nodes.template(nodeSelector={"test": place})
@@ -78,6 +89,10 @@ async def test_jobs_share_what_there_is_and_take_what_comes_free(
     assert grown["resizes"] == 2
     for beginning in ("Shrunk: 4 → 2: ", "Grown: 2 → 4: +"):
         await until(lambda told=beginning: _told(admin, a, told))  # type: ignore[misc]
+    listed, allocation, events = await told_by_the_page(control_plane, namespace, "a")
+    assert "a" in listed.split()
+    assert json.loads(allocation)["nodes"] == 4
+    assert "2 → 4: +" in events
     condition = next(c for c in grown["conditions"] if c["type"] == "Allocated")
     assert (condition["status"], condition["reason"]) == ("True", "Grown")
     assert "Forbidden" not in operator.text

@@ -1,6 +1,7 @@
 """The chart through Helm: it lints, renders, refuses what it does not know, and fits a restricted namespace."""
 
 import json
+import re
 import subprocess
 from typing import Any
 
@@ -10,12 +11,12 @@ import yaml
 from cluster import LocalCluster, tools
 from elasticjob_operator.api import settings
 from elasticjob_operator.autoscaler.simulating import installed
-from support.operator_cluster import CHART, SYSTEM
+from support.operator_cluster import CHART, ROOT, SYSTEM
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Helm without a cluster."""
-    return subprocess.run([tools.path("helm"), *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([tools.path("helm"), *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def rendered(*flags: str) -> list[dict[str, Any]]:
@@ -60,13 +61,22 @@ def json_of(listed: str) -> str:
 
 
 def test_the_simulator_reads_the_settings_that_the_chart_installs() -> None:
-    values = CHART.parents[1] / "examples/simulate/quotas.yaml"
+    values = ROOT / "examples/simulate/quotas.yaml"
     (deployment,) = [item for item in rendered("-f", str(values)) if item["kind"] == "Deployment"]
     (operator,) = deployment["spec"]["template"]["spec"]["containers"]
     env = {entry["name"]: entry.get("value", "") for entry in operator["env"]}
 
     assert settings.parse([], env).autoscaler == installed.read(values)
     assert [queue.limit for queue in installed.read(values).queues] == [None, 16]
+
+
+def test_what_the_page_tells_to_install_renders() -> None:
+    told = re.findall(r"^\$ helm (.*)$", (ROOT / "docs/autoscaling.md").read_text(), re.MULTILINE)
+
+    for arguments in told:
+        done = helm(*arguments.replace("upgrade --install", "template").split())
+        assert done.returncode == 0, done.stderr
+    assert len(told) == 2
 
 
 def test_one_cluster_role_or_a_role_in_each_watched_namespace() -> None:
