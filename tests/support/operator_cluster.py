@@ -113,7 +113,7 @@ class Operator:
         if forked:
             self._process = forks.Fork(_operator, *flags, env=env, log=self._log)
             return
-        command = [sys.executable, "-m", "elasticjob_operator", *flags]
+        command = ["setpriv", "--pdeathsig=KILL", sys.executable, "-m", "elasticjob_operator", *flags]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, env={**env, **_image_settings()}, stdout=log, stderr=log)
 
