@@ -65,7 +65,11 @@ def _deserved(queues: dict[str, snapshot.Queue], total: int) -> dict[str, int]:
     promised = sum(quotas.values())
     part = min(1.0, total / promised) if promised else 1.0
     rest = total - part * promised
-    weights = {name: nominating.sane(queue.weight) for name, queue in queues.items() if name not in quotas}
+    weights = {
+        name: queue.weight if nominating.possible(queue.weight) else 0.0
+        for name, queue in queues.items()
+        if name not in quotas
+    }
     sum_of_weights = sum(weights.values()) or 1.0
     shares = {name: rest * weight / sum_of_weights for name, weight in weights.items()}
     return {name: math.floor(1e-9 + (part * quotas[name] if name in quotas else shares[name])) for name in queues}

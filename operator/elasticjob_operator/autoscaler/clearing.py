@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import nominating
-
 if TYPE_CHECKING:
     from elasticjob_operator.autoscaler import board, drafts, settings
 
@@ -60,7 +58,7 @@ class Clearing:
         return (cost, name, movers) if lacking <= 0 else None
 
     def _cost(self, draft: drafts.Draft) -> float:
-        return draft.weight * nominating.sane(draft.job.resize_cost) / max(self.rules.horizon, 1.0)
+        return draft.weight * draft.cost(self.rules)
 
     def _move(self, draft: drafts.Draft, name: str, movers: list[drafts.Draft]) -> bool:
         """All or none: what is undone was only counted."""

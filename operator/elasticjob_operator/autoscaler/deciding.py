@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from elasticjob_operator.autoscaler import drafts, snapshot
 
 DEFAULT = settings.Settings()
+TRIALS = 3
+"""Trials looked for a place for in one decision: each that finds none costs a round."""
 
 
 class InvariantError(AssertionError):
@@ -38,6 +40,7 @@ class InvariantError(AssertionError):
 
 def decide(snap: snapshot.Snapshot, rules: settings.Settings = DEFAULT) -> decision.Decision:
     """Nodes for each job, with reasons."""
+    snap = nominating.cleaned(snap)
     jobs = nominating.nominate(snap, rules)  # 1. what each could have, were it alone
     ordered = minimums.order(jobs, rules)  # 2. who comes first
     surplus.weigh(ordered, rules)
@@ -49,30 +52,43 @@ def decide(snap: snapshot.Snapshot, rules: settings.Settings = DEFAULT) -> decis
 
 
 def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> placing.Placed:
-    """Again, with what placing found out, until all fits; the last round takes what it got."""
-    placed = placing.Placed({})
-    crowded = minimums.crowded(ordered, snap)
-    stuck, tries = frozenset[str](), 0
-    for _ in range(max(rules.rounds, 1)):
-        held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap)
-        for draft in ordered:
-            draft.nodes, draft.loose, draft.partner = 0, 0, None
-        minimums.grant(ordered, space, held, rules, borrowing=False)  # 3. gangs
-        if not crowded and not held.unlimited:
-            minimums.grant(ordered, space, held, rules, borrowing=True)
-        for borrowing in (False,) if held.unlimited else (False, True):  # nobody to borrow from: once does
-            if borrowing and crowded:
-                minimums.grant(ordered, space, held, rules, borrowing=True)
-            surplus.pin(ordered, space, held, borrowing=borrowing)  # 4. sizes set by people
-            surplus.grant(ordered, space, held, rules, borrowing=borrowing)  # 5. to whom each further node helps most
-        lending.lend(ordered, rules)
+    """Again, with what placing found out, until all fits; the last round takes what it got.
+
+    A trial that has no place is none: that round is done over as if nobody had thought of it, with another's or none.
+    """
+    stuck, tries, left, vain = frozenset[str](), 0, max(rules.rounds, 1), set[str]()
+    while True:
+        _size(ordered, snap, rules)
+        known = [(draft.cap, draft.barred) for draft in ordered]
+        borrower = lending.lend(ordered, rules, vain) if len(vain) < TRIALS else None
         exposing.expose(ordered, snap, rules)
         placed = placing.place(ordered, snap, rules, stuck=stuck, anew=tries > 1)  # 6. where
+        if borrower and placed.short:
+            vain.add(borrower.job.name)
+            for draft, (cap, barred) in zip(ordered, known, strict=True):
+                draft.cap, draft.barred = cap, barred
+            continue
+        left -= 1
         if placed.stuck and rules.moves:
             stuck, tries = stuck | placed.stuck, tries + 1
-        if not placed.short:
-            break
-    return placed
+        if not placed.short or not left:
+            return placed
+
+
+def _size(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> None:
+    """Sizes from nothing, as far as counting can tell."""
+    crowded = minimums.crowded(ordered, snap)
+    held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap)
+    for draft in ordered:
+        draft.nodes, draft.loose, draft.partner = 0, 0, None
+    minimums.grant(ordered, space, held, rules, borrowing=False)  # 3. gangs
+    if not crowded and not held.unlimited:
+        minimums.grant(ordered, space, held, rules, borrowing=True)
+    for borrowing in (False,) if held.unlimited else (False, True):  # nobody to borrow from: once does
+        if borrowing and crowded:
+            minimums.grant(ordered, space, held, rules, borrowing=True)
+        surplus.pin(ordered, space, held, borrowing=borrowing)  # 4. sizes set by people
+        surplus.grant(ordered, space, held, rules, borrowing=borrowing)  # 5. to whom each further node helps most
 
 
 def check(made: decision.Decision, snap: snapshot.Snapshot) -> None:

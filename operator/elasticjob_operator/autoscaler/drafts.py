@@ -12,7 +12,7 @@ from elasticjob_operator.autoscaler import curves, decision
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from elasticjob_operator.autoscaler import snapshot
+    from elasticjob_operator.autoscaler import settings, snapshot
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -42,6 +42,10 @@ class Draft:
     def minimum(self) -> int:
         """Nodes without which it does not run."""
         return self.sizes[0]
+
+    def cost(self, rules: settings.Settings) -> float:
+        """What one change takes of its throughput over the horizon, as a logarithm."""
+        return self.job.resize_cost / max(rules.horizon, 1.0)
 
     @property
     def curve(self) -> curves.Curve:

@@ -21,7 +21,7 @@ def expose(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings
     if not space.any_volatile:
         return
     active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
-    firm = {draft.job.name: _needed(draft, rules) for draft in active}
+    firm = {draft.job.name: _needed(draft, rules, space) for draft in active}
     for draft in active:
         space.take(draft, firm[draft.job.name], volatile=False)
     _unsplit(active, firm, space)
@@ -55,11 +55,12 @@ def _unsplit(active: list[drafts.Draft], firm: dict[str, int], space: room.Room)
             space.take(draft, more, volatile=False)
 
 
-def _needed(draft: drafts.Draft, rules: settings.Settings) -> int:
+def _needed(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> int:
     """Nodes that must be on stable cluster nodes."""
     if rules.volatile_minimum:
         return 0
-    return min(draft.minimum, draft.job.minimum, draft.nodes)
+    there = 0 if rules.moves else space.volatile_pods(draft, draft.kind)
+    return max(min(draft.minimum, draft.job.minimum, draft.nodes) - there, 0)
 
 
 def _rank(draft: drafts.Draft, space: room.Room) -> tuple[bool, bool, int, str]:

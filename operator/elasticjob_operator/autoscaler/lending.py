@@ -15,9 +15,11 @@ import bisect
 import collections
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import claims, nominating
+from elasticjob_operator.autoscaler import claims
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from elasticjob_operator.autoscaler import drafts, settings, snapshot
 
 STEP = 4
@@ -39,22 +41,20 @@ def on_trial(job: snapshot.Job) -> bool:
         return False
     least, most = min(job.measured), max(job.measured)
     near = most < size <= most + _step(most) or least > size >= least - _step(least)
-    return near and (bool(job.promised) or job.stood < PATIENCE + nominating.sane(job.resize_cost))
+    return near and (bool(job.promised) or job.stood < PATIENCE + job.resize_cost)
 
 
 def _step(size: int) -> int:
     return max(size // STEP, 1)
 
 
-def cost(job: snapshot.Job, rules: settings.Settings) -> float:
-    """What one change takes of its throughput over the horizon, as a logarithm."""
-    return nominating.sane(job.resize_cost) / max(rules.horizon, 1.0)
+def lend(ordered: list[drafts.Draft], rules: settings.Settings, vain: Collection[str] = ()) -> drafts.Draft | None:
+    """Let the job that is thought to gain most borrow from the one that is thought to lose least; who borrows, if any.
 
-
-def lend(ordered: list[drafts.Draft], rules: settings.Settings) -> None:
-    """Let the job that is thought to gain most borrow from the one that is thought to lose least."""
+    *vain*: who found no place for what it would borrow.
+    """
     if any(on_trial(draft.job) for draft in ordered):
-        return
+        return None
     peers = collections.defaultdict[object, list["drafts.Draft"]](list)
     for draft in ordered:
         if draft.nodes:
@@ -63,10 +63,11 @@ def lend(ordered: list[drafts.Draft], rules: settings.Settings) -> None:
         group, quiet = list(filter(_settled, every)), min(draft.job.stood for draft in every)
         shy = [draft for draft in group if draft.nodes == min(draft.job.measured) and draft.nodes > draft.minimum]
         able = [draft for draft in group if shy or draft.nodes == max(draft.job.measured)]
-        bold = [draft for draft in able if _would_grow(draft, rules)]
+        bold = [draft for draft in able if draft.job.name not in vain and _would_grow(draft, rules)]
         bold.sort(key=lambda draft: -draft.weight * _gain(draft, _more(draft)))
-        if any(_borrow(draft, group, quiet) for draft in bold[:ATTEMPTS]):
-            return
+        if borrower := next((draft for draft in bold[:ATTEMPTS] if _borrow(draft, group, quiet)), None):
+            return borrower
+    return None
 
 
 def _settled(draft: drafts.Draft) -> bool:
@@ -84,7 +85,7 @@ def _kinship(draft: drafts.Draft) -> object:
 
 def _would_grow(draft: drafts.Draft, rules: settings.Settings) -> bool:
     """Whether it takes a larger size as soon as there is room."""
-    return draft.cap is None and _gain(draft, _more(draft)) > cost(draft.job, rules)
+    return draft.cap is None and _gain(draft, _more(draft)) > draft.cost(rules)
 
 
 def _more(draft: drafts.Draft) -> int:
@@ -105,7 +106,7 @@ def _borrow(borrower: drafts.Draft, group: list[drafts.Draft], quiet: float) -> 
         size = lender.nodes - wanted
         shy = lender.nodes == min(lender.job.measured)
         teaches = shy or borrower.nodes == max(borrower.job.measured)
-        waited = quiet >= STANDING * sum(nominating.sane(job.resize_cost) for job in (borrower.job, lender.job))
+        waited = quiet >= STANDING * (borrower.job.resize_cost + lender.job.resize_cost)
         able = lender is not borrower and size in lender.sizes and wanted <= _step(lender.nodes)
         if able and teaches and waited:
             offers.append((not shy, -lender.weight * _gain(lender, size), lender.job.name, lender, size))

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import nominating
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -22,7 +20,7 @@ def order(jobs: Iterable[drafts.Draft], rules: settings.Settings) -> list[drafts
 
     def rank(draft: drafts.Draft) -> tuple[bool, int, int, float, str]:
         job = draft.job
-        return not job.held, -job.priority, turns(draft, rules), -nominating.sane(job.age), job.name
+        return not job.held, -job.priority, turns(draft, rules), -job.age, job.name
 
     return sorted((draft for draft in jobs if draft.sizes), key=rank)
 
@@ -34,8 +32,8 @@ def turns(draft: drafts.Draft, rules: settings.Settings) -> int:
     the waiting takes care that a long one comes back (anti-starvation).
     """
     turn = max(rules.turn, 1.0)
-    had = nominating.sane(draft.job.served) / (draft.job.sized * draft.minimum * turn)
-    return max(0, int(math.log2(1 + had)) - int(nominating.sane(draft.job.waited) / turn))
+    had = draft.job.served / (draft.job.sized * draft.minimum * turn)
+    return max(0, int(math.log2(1 + had)) - int(draft.job.waited / turn))
 
 
 def crowded(ordered: list[drafts.Draft], snap: snapshot.Snapshot) -> bool:
@@ -65,6 +63,8 @@ def _start(draft: drafts.Draft, space: room.Room, held: claims.Claims, rules: se
         loose = min(volatile, draft.minimum - firm)
         if rules.volatile_minimum:
             loose = min(volatile, max(draft.minimum - stable, 0))
+        elif not rules.moves:  # what is there stays there
+            loose = min(volatile, draft.minimum, space.volatile_pods(draft, kind))
         if stable >= draft.minimum - loose:
             draft.kind, draft.nodes, draft.loose = kind, draft.minimum, loose
             space.take(draft, draft.minimum - loose, volatile=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elasticjob_operator.api import words
 from elasticjob_operator.autoscaler import decision, drafts
@@ -21,32 +21,43 @@ if TYPE_CHECKING:
 
     from elasticjob_operator.autoscaler import settings, snapshot
 
+USUAL_COST = 30.0
+"""Seconds that a change is taken to cost where what was measured cannot be (what Pollux assumes)."""
 Hosts = dict[str, tuple[int, int]]
 """By kind: pods of one size that fit into the empty cluster, on stable cluster nodes and on all."""
 
 
 def nominate(snap: snapshot.Snapshot, rules: settings.Settings) -> list[drafts.Draft]:
-    """One draft for each job, in the snapshot's order; a name that comes twice is served once."""
+    """One draft for each job, in the snapshot's order."""
     quotas = {quota.namespace: max(quota.free, 0) for quota in snap.quotas}
     limits = {queue.name: queue.limit for queue in snap.queues if queue.limit is not None}
     seen: dict[tuple[frozenset[str] | None, int], Hosts] = {}
     kinds = {node.name: node.kind for node in snap.cluster_nodes}
-    unique = {job.name: _plain(job) for job in reversed(snap.jobs)}
     closed = {node.name: node for node in snap.cluster_nodes if not node.schedulable}
     return [
         _nominate(job, _with_own(job, _hosts(job, snap, seen), closed), rules, _most(job, quotas, limits), kinds)
-        for job in reversed(unique.values())
+        for job in snap.jobs
     ]
 
 
-def _plain(job: snapshot.Job) -> snapshot.Job:
-    """There is nothing to hold of a job that has nothing."""
-    return dataclasses.replace(job, held=False) if job.held and job.granted < 1 else job
+def cleaned(snap: snapshot.Snapshot) -> snapshot.Snapshot:
+    """The same with numbers that can be; a name that comes twice counts once."""
+    unique = {job.name: _clean(job) for job in reversed(snap.jobs)}
+    return dataclasses.replace(snap, jobs=tuple(reversed(unique.values())))
 
 
-def sane(value: float, otherwise: float = 0.0) -> float:
-    """A number that arithmetic and ordering survive: NaN, infinity and negative ones become `otherwise`."""
-    return value if math.isfinite(value) and value >= 0 else otherwise
+def _clean(job: snapshot.Job) -> snapshot.Job:
+    """There is nothing to hold of a job that has nothing; a cost that cannot be is the usual one."""
+    usual = {"age": 0.0, "served": 0.0, "waited": 0.0, "stood": 0.0, "unsaved": 0.0, "resize_cost": USUAL_COST}
+    odd: dict[str, Any] = {name: value for name, value in usual.items() if not possible(getattr(job, name))}
+    if job.held and job.granted < 1:
+        odd["held"] = False
+    return dataclasses.replace(job, **odd) if odd else job
+
+
+def possible(value: float) -> bool:
+    """Whether it is a number that arithmetic and ordering survive: not NaN, infinite or negative."""
+    return math.isfinite(value) and value >= 0
 
 
 def _nominate(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import board, clearing, nominating
+from elasticjob_operator.autoscaler import board, clearing
 
 if TYPE_CHECKING:
     from elasticjob_operator.autoscaler import drafts, settings, snapshot
@@ -249,9 +249,8 @@ def scattered(draft: drafts.Draft, pods: board.Pods, table: board.Board) -> bool
 def _pack(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings) -> None:
     """Move a job that stays onto fewer cluster nodes if that earns the change back within the horizon."""
     job, pods = draft.job, out.pods[draft.job.name]
-    cost = nominating.sane(job.resize_cost) / max(rules.horizon, 1.0)
     gain = draft.curve.log(draft.nodes) - draft.curve.log(draft.nodes, scattered=True)
-    if len(pods) < 2 or gain <= cost or not scattered(draft, pods, table):  # noqa: PLR2004 -- as above
+    if len(pods) < 2 or gain <= draft.cost(rules) or not scattered(draft, pods, table):  # noqa: PLR2004 -- as above
         return
     table.lift(pods, job.accelerators)
     anew = _added(draft, {}, table)

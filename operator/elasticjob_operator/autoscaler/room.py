@@ -1,8 +1,7 @@
 """How much is left while sizes are chosen: accelerators counted by pool, not yet by cluster node.
 
 A pool is the cluster nodes that no job can tell apart: one kind, stable or volatile, wanted by the same jobs.
-Counting is what makes a decision cheap; whether pods of several accelerators really fit is for `placing.py` to find
-out.
+Counting is what makes a decision cheap; whether pods of different sizes really fit is for `placing.py` to find out.
 """
 
 from __future__ import annotations
@@ -21,12 +20,38 @@ Key = tuple[str, bool, int]
 
 
 class Pool:
-    """Accelerators that are left in one pool."""
+    """Accelerators that are left in one pool; and pods of each size, if they are the only ones there.
 
-    __slots__ = ("free",)
+    Eight cluster nodes with three accelerators each hold eight pods of two, not twelve.
+    """
+
+    __slots__ = ("_hosts", "_whole", "free")
 
     def __init__(self) -> None:
         self.free = 0
+        self._hosts: list[int] = []
+        self._whole: dict[int, int] = {}
+
+    def add(self, free: int) -> None:
+        """One more cluster node."""
+        self.free += free
+        self._hosts.append(free)
+
+    def pods(self, each: int) -> int:
+        """How many more pods of *each* accelerators."""
+        whole = self._whole.get(each)
+        if whole is None:
+            whole = self._whole[each] = sum(free // each for free in self._hosts)
+        return min(whole, self.free // each)
+
+    def take(self, each: int, pods: int) -> None:
+        """As many as it was asked for."""
+        self.free -= pods * each
+        self._whole[each] -= pods
+
+    def fluid(self, each: int) -> bool:
+        """Whether accelerators alone say how many pods fit."""
+        return self.pods(each) == self.free // each
 
 
 class Room:
@@ -35,9 +60,10 @@ class Room:
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._sets = {job.candidates: number for number, job in enumerate(snap.jobs)}
         self._free = _pools(snap, self._sets)
-        self._own = _cordoned(snap)
+        self._own = _own(snap)
         self.any_volatile = any(node.volatile for node in snap.cluster_nodes)
         self._largest = _volatile(snap)
+        self._present = _present(snap) if self.any_volatile else {}
         self.lifetime = snap.volatile_lifetime if self.any_volatile else math.inf
         self._found: dict[tuple[frozenset[str] | None, str, bool], list[Pool]] = {}
 
@@ -49,12 +75,16 @@ class Room:
         if volatile and not self.any_volatile:
             return 0
         keys = self._pools(draft, kind, volatile=volatile)
-        shared = keys[0].free // each if len(keys) == 1 else sum(pool.free // each for pool in keys)
+        shared = keys[0].pods(each) if len(keys) == 1 else sum(pool.pods(each) for pool in keys)
         return shared if not self._own else shared + self._own.get((draft.job.name, kind, volatile), 0)
 
     def volatile_hosts(self, kind: str, each: int) -> int:
         """Pods that the largest volatile cluster node of this kind holds; 0 when there is none."""
         return self._largest.get(kind, 0) // each
+
+    def volatile_pods(self, draft: drafts.Draft, kind: str) -> int:
+        """Pods that it has on volatile cluster nodes now."""
+        return self._present.get((draft.job.name, kind), 0)
 
     def take(self, draft: drafts.Draft, pods: int, *, volatile: bool) -> None:
         """Count so many pods as placed there. The caller has asked `pods` first."""
@@ -67,18 +97,19 @@ class Room:
             self._own[own] -= part
             pods -= part
         for pool in self._pools(draft, draft.kind, volatile=volatile):
-            part = min(pods, pool.free // each)
-            pool.free -= part * each
+            part = min(pods, pool.pods(each))
+            pool.take(each, part)
             pods -= part
             if not pods:
                 return
 
     def only(self, draft: drafts.Draft) -> Pool | None:
         """The pool that all its pods come from, where there is but one: then counting is one subtraction."""
-        if self._own or self.any_volatile or not draft.job.accelerators:
+        each = draft.job.accelerators
+        if self.any_volatile or not each or (draft.job.name, draft.kind, False) in self._own:
             return None
         pools = self._pools(draft, draft.kind, volatile=False)
-        return pools[0] if len(pools) == 1 else None
+        return pools[0] if len(pools) == 1 and pools[0].fluid(each) else None
 
     def _pools(self, draft: drafts.Draft, kind: str, *, volatile: bool) -> list[Pool]:
         """Those the fewest jobs can use come first, so that the others' only places are left to them."""
@@ -93,12 +124,14 @@ class Room:
 
 
 def _pools(snap: snapshot.Snapshot, sets: dict[frozenset[str] | None, int]) -> dict[Key, Pool]:
-    free: dict[Key, Pool] = collections.defaultdict(Pool)
+    pools: dict[Key, Pool] = collections.defaultdict(Pool)
+    held = _held(snap)
     for node in snap.cluster_nodes:
-        if node.schedulable and node.free > 0:
+        free = node.free - held.get(node.name, 0)
+        if node.schedulable and free > 0:
             wanted = sum(1 << number for names, number in sets.items() if names is None or node.name in names)
-            free[node.kind, node.volatile, wanted].free += node.free
-    return free
+            pools[node.kind, node.volatile, wanted].add(free)
+    return pools
 
 
 def _volatile(snap: snapshot.Snapshot) -> dict[str, int]:
@@ -109,12 +142,33 @@ def _volatile(snap: snapshot.Snapshot) -> dict[str, int]:
     return largest
 
 
-def _cordoned(snap: snapshot.Snapshot) -> dict[tuple[str, str, bool], int]:
-    """Pods on cordoned cluster nodes: room for the job that has them, and for nobody else."""
-    nodes = {node.name: node for node in snap.cluster_nodes if not node.schedulable}
-    own: dict[tuple[str, str, bool], int] = collections.Counter()
+def _present(snap: snapshot.Snapshot) -> dict[tuple[str, str], int]:
+    """Pods on volatile cluster nodes by job and kind."""
+    nodes = {node.name: node for node in snap.cluster_nodes if node.volatile}
+    present: dict[tuple[str, str], int] = collections.Counter()
     for job in snap.jobs:
         for placed in job.placement:
             if (node := nodes.get(placed.cluster_node)) is not None:
+                present[job.name, node.kind] += max(placed.pods, 0)
+    return present
+
+
+def _held(snap: snapshot.Snapshot) -> dict[str, int]:
+    """Accelerators of held jobs by cluster node: those pods stay exactly where they are."""
+    held: dict[str, int] = collections.Counter()
+    for job in snap.jobs:
+        for placed in job.placement if job.held else ():
+            held[placed.cluster_node] += max(placed.pods, 0) * job.accelerators
+    return held
+
+
+def _own(snap: snapshot.Snapshot) -> dict[tuple[str, str, bool], int]:
+    """Pods of held jobs, and those on cordoned cluster nodes: room for the job that has them, and for nobody else."""
+    nodes = {node.name: node for node in snap.cluster_nodes}
+    own: dict[tuple[str, str, bool], int] = collections.Counter()
+    for job in snap.jobs:
+        for placed in job.placement:
+            node = nodes.get(placed.cluster_node)
+            if node is not None and (job.held or not node.schedulable):
                 own[job.name, node.kind, node.volatile] += max(placed.pods, 0)
     return own

@@ -19,7 +19,7 @@ import heapq
 import math
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import curves, lending, nominating
+from elasticjob_operator.autoscaler import curves, lending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ and by 0.2 % on ElasticFlow's, the other way round.
 
 def weigh(ordered: list[drafts.Draft], rules: settings.Settings) -> None:
     """1 / (age + 1.5 x mean age): the cluster's own time scale, whether its jobs take minutes or weeks."""
-    ages = [nominating.sane(draft.job.age) for draft in ordered]
+    ages = [draft.job.age for draft in ordered]
     scale = max(MATURE * sum(ages) / len(ages) if ages else 0.0, rules.youngest, 1.0)
     for draft, age in zip(ordered, ages, strict=True):
         draft.weight = 1 / (age + scale)
@@ -68,7 +68,7 @@ def worth(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> Se
     """
     curve, now = draft.curve, draft.job.promised or draft.job.granted
     top = draft.sizes[-1] if draft.cap is None else draft.cap
-    bonus = lending.cost(draft.job, rules) + (lending.STAY if lending.on_trial(draft.job) else 0.0)
+    bonus = draft.cost(rules) + (lending.STAY if lending.on_trial(draft.job) else 0.0)
     points = _offered(draft, top)
     if points[0][0] < draft.nodes:
         points = [(draft.nodes, curve.log(draft.nodes)), *(point for point in points if point[0] > draft.nodes)]
@@ -102,7 +102,7 @@ def risk(draft: drafts.Draft, size: int, space: room.Room) -> float:
     if not hosts or math.isinf(space.lifetime):
         return 0.0
     exposed = math.ceil(max(size - (draft.nodes - draft.loose), 0) / hosts)
-    lost = nominating.sane(draft.job.resize_cost) + nominating.sane(draft.job.unsaved)
+    lost = draft.job.resize_cost + draft.job.unsaved
     return math.log1p(exposed * lost / max(space.lifetime, 1.0))
 
 
