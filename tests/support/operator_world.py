@@ -6,6 +6,7 @@ killed after any of its writes: what it keeps is what it has written.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -63,6 +64,7 @@ class World:
         self.history: list[Record] = []
         self.events: list[actions.Event] = []
         self.writes = 0
+        self.refused: actions.Problem | None = None  # what the API server says to each object of this kind
         self.dies_at: int | None = None  # the number of the write after which the operator is killed, once
 
     # What a person or the cluster does
@@ -163,9 +165,13 @@ class World:
         """One reconcile, killed after so many *writes* of its own, or at its time; whether it had anything to write."""
         if self.deleted:
             return False
-        decision = deciding.decide(self.read(), self.now)
+        seen = self.read()
+        decision = deciding.decide(seen, self.now)
+        taken = list(itertools.takewhile(self._takes, decision.actions))
+        if self.refused and len(taken) < len(decision.actions):
+            decision = deciding.decide(seen, self.now, (self.refused,))
         data = status.dump(decision.status)
-        todo: list[Callable[[], None]] = [functools.partial(self._apply, action) for action in decision.actions]
+        todo: list[Callable[[], None]] = [functools.partial(self._apply, action) for action in taken]
         if data != self.status:
             todo.append(functools.partial(self._tell, data, decision.events))
         life = [writes] if writes is not None else []
@@ -177,6 +183,16 @@ class World:
         if self.writes == self.dies_at:
             self.dies_at = None
         return bool(todo)
+
+    def _takes(self, action: actions.Action) -> bool:
+        match action:
+            case actions.Create(kind=kind):
+                made: str | None = kind
+            case actions.WriteRound(version=""):
+                made = "ConfigMap"
+            case _:
+                made = None
+        return self.refused is None or made != self.refused.kind
 
     def _tell(self, data: dict[str, Any], events: tuple[actions.Event, ...]) -> None:
         self.status = data

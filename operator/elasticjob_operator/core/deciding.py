@@ -32,7 +32,8 @@ from elasticjob_operator.core import (
 from elasticjob_operator.core.actions import Action, Create, Decision, DeleteJob, Problem, WriteRound
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation, Step
-from elasticjob_rendezvous.round.record import Phase
+from elasticjob_rendezvous.round import changing
+from elasticjob_rendezvous.round.record import Phase, Result
 
 INVALID_SPEC = "InvalidSpec"
 
@@ -54,24 +55,30 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         return Decision(status=job.status, wake_after=expiry)  # owner references do the rest
     if isinstance(spec, str):
         return _stuck(observed, Problem(INVALID_SPEC, spec), now, state="Invalid")
-    if before_pods := [problem for problem in problems if problem.kind != "Pod"]:
-        return _stuck(observed, before_pods[0], now, state=job.status.state if observed.round.record else "Starting")
     if _waits_for_the_first_decision(observed):
         return Decision(status=dataclasses.replace(job.status, state="Suspended", reason=UNDECIDED))
     freed = tuple(releasing.releases(observed, recreating.readable(observed)))
     seen = runs.filled(observed, spec)
     situation, step = _stepped(releasing.after(seen, freed), seen, spec, now)
+    ready = _has_leases(situation)
+    if refused := [problem for problem in problems if problem.kind != "Pod"]:
+        if not observed.round.version:
+            return _roundless(situation, refused[0])
+        if not ready:  # so the round was not written
+            situation = dataclasses.replace(situation, record=recreating.readable(observed) or situation.record)
     known = reporting.moments(situation, recreating.readable(observed))
     slots = children.needed(observed, spec.max_nodes, situation.record)
     pods = _pods(situation, known)
     barred = permitting.refusal(spec, observed.installation.privileges)
     problems = (barred, *problems) if barred else problems
+    written = [WriteRound(step.record, observed.round.version)] if step.record else []
     actions: tuple[Action, ...] = (
-        *children.missing(observed, spec, slots),
         *freed,
+        *(written if ready else ()),
+        *children.missing(observed, spec, slots),
+        *(() if ready else written),
         *children.surplus(observed, slots),
         *children.budget(situation),
-        *([WriteRound(step.record, observed.round.version)] if step.record else ()),
         *places.etcd_actions(observed, spec.rendezvous, needed=_trains(situation)),
         *pods[:PODS_A_LOOK],
     )
@@ -83,6 +90,11 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         events=tuple(telling.events(situation, new, problems, error)),
         wake_after=SOON if len(pods) > PODS_A_LOOK and not problems else _wake(situation, step, new),
     )
+
+
+def _has_leases(situation: Situation) -> bool:
+    """Whether all nodes of the round have Leases: then nothing that may be refused keeps it from being written."""
+    return not situation.spec.rendezvous.told or situation.record.plan <= situation.observed.leases.keys()
 
 
 def _makes_pod(action: Action) -> bool:
@@ -147,11 +159,29 @@ def _wake(situation: Situation, step: Step, known: status.Status) -> float | Non
     return min((end for end in ends if end is not None), default=None)
 
 
-def _stuck(observed: Observed, problem: Problem, now: int, *, state: str) -> Decision:
-    """A spec that can't be understood, or an object that has to be there before the round is written.
+def _roundless(situation: Situation, problem: Problem) -> Decision:
+    """The round's ConfigMap is refused. The deadlines of a job without pods hold all the same."""
+    stuck = _stuck(situation.observed, problem, situation.now, state="Starting")
+    begun = situation.noted(situation.status.start_time) if situation.wanted else None
+    situation = _knowing(situation, dataclasses.replace(stuck.status, start_time=begun))
+    late = None if situation.observed.pods else deadlines.active(situation) or deadlines.startup(situation)
+    if late is None:
+        left = min(deadlines.left(situation), default=None) if begun is not None else None
+        return dataclasses.replace(stuck, status=situation.status, wake_after=left)
+    known = dataclasses.replace(situation.status, end_reason=late.reason, end_message=late.message)
+    closed = changing.closed(situation.record, Result.FAILED)
+    over = _knowing(dataclasses.replace(situation, record=closed), known)
+    new = explaining.explained(over, reporting.moments(over, None), ())
+    return Decision(status=new, events=tuple(telling.end(situation.status, new)))
 
-    Nothing (more) is touched, and the status says why. It says nothing of a round that was not written.
-    """
+
+def _knowing(situation: Situation, known: status.Status) -> Situation:
+    job = dataclasses.replace(situation.observed.job, status=known)
+    return dataclasses.replace(situation, observed=dataclasses.replace(situation.observed, job=job))
+
+
+def _stuck(observed: Observed, problem: Problem, now: int, *, state: str) -> Decision:
+    """A spec that can't be understood, or a round that has no place: nothing is touched, and the status says why."""
     job, old = observed.job, observed.job.status
     bad = conditions.Condition(conditions.PODS_READY, holds=False, reason=problem.reason, message=problem.message)
     stamped = conditions.kept(old.conditions, dataclasses.replace(bad, since=now, generation=job.generation))

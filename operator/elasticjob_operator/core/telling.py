@@ -42,7 +42,7 @@ def events(situation: Situation, new: status.Status, problems: tuple[Problem, ..
     yield from _trouble(situation, new)
     yield from allocating.events(situation.status, new)
     yield from _suspension(situation.status, new)
-    yield from _end(situation.status, new)
+    yield from end(situation.status, new)
 
 
 def _template(situation: Situation) -> Iterator[Event]:
@@ -158,7 +158,8 @@ def _trouble(situation: Situation, new: status.Status) -> Iterator[Event]:
         yield Event(now.reason, now.message, warning=True)
 
 
-def _end(old: status.Status, new: status.Status) -> Iterator[Event]:
+def end(old: status.Status, new: status.Status) -> Iterator[Event]:
+    """How the job has ended, once."""
     for kind in (conditions.SUCCEEDED, conditions.FAILED):
         found = conditions.find(new.conditions, kind)
         if found and found.holds and not old.holds(kind):

@@ -7,6 +7,7 @@ import pytest
 
 from elasticjob_operator.api import conditions, status
 from elasticjob_operator.core import closing, deciding
+from elasticjob_operator.core.actions import Problem
 from elasticjob_rendezvous.round.record import Phase, Reason
 from support import operator_builders as build
 from support.operator_builders import NOW, a_job, a_round, at, held, known_of, running
@@ -98,3 +99,40 @@ def test_a_checkpoint_is_awaited_no_longer_for_a_clock_that_was_set_back() -> No
 
     assert first.wake_after == 30
     assert deciding.decide(then, NOW + 30).status.round == 2
+
+
+REFUSED = [
+    Problem("QuotaExceeded", "exceeded quota: count/leases", "Lease"),
+    Problem("ConfigMapForbidden", "", "ConfigMap"),
+]
+
+
+@pytest.mark.parametrize("problem", REFUSED, ids=lambda problem: problem.kind)
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [("startupDeadlineSeconds", "StartupDeadlineExceeded"), ("activeDeadlineSeconds", "DeadlineExceeded")],
+)
+def test_a_deadline_ends_a_job_none_of_whose_objects_can_be_made(problem: Problem, field: str, reason: str) -> None:
+    world = World(**{field: 300})
+    world.refused = problem
+
+    world.settle(minutes=1)
+    assert (world.status["state"], world.status["reason"]) == ("Starting", problem.reason)
+
+    world.settle(minutes=9)
+    assert (world.status["state"], world.status["reason"]) == ("Failed", reason)
+    assert problem.reason in world.status["endMessage"] or field != "startupDeadlineSeconds"
+
+
+def test_a_group_goes_on_without_a_lost_pod_while_an_object_for_more_nodes_is_refused() -> None:
+    world = World(nodes=2)
+    world.settle()
+    world.refused = REFUSED[0]
+    world.edit(maxNodes=6)
+    world.settle(minutes=1)
+
+    world.kill("digits-1-0")
+    world.settle(minutes=1)
+
+    assert (world.status["state"], world.status["nodes"]) == ("Running", 1)
+    assert [c["reason"] for c in world.status["conditions"] if c["type"] == "PodsReady"] == ["QuotaExceeded"]
