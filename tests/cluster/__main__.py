@@ -56,7 +56,7 @@ def _env(options: argparse.Namespace) -> None:
 
 
 def _tools(options: argparse.Namespace) -> None:
-    packages.ensure(packages.CONTROL_PLANE | packages.NODE | packages.IMAGES)
+    packages.ensure(packages.CONTROL_PLANE | packages.NODE | packages.POLICIES | packages.IMAGES)
     tools.ensure()
     for name in tools.PROGRAMS:
         print(tools.path(name))

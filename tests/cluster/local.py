@@ -24,6 +24,7 @@ from cluster import (
     nodes,
     packages,
     parts,
+    policies,
     progress,
     storage,
     taking_down,
@@ -122,6 +123,16 @@ class LocalCluster(clusters.Cluster):
     def reconnect(self, name: str) -> None:
         """Undo `cut_off`."""
         wiring.set_cable(self._site.control.machine, self._node(name).name, plugged=True)
+
+    @contextlib.contextmanager
+    def enforcing_policies(self) -> Iterator[None]:
+        """NetworkPolicies hold on the nodes that run, for as long as the block lasts."""
+        packages.ensure(packages.POLICIES)
+        with contextlib.ExitStack() as stack:
+            for node in (node for node in self._site.nodes() if node.machine.running):
+                policies.start(node, self.kubeconfig)
+                stack.callback(policies.stop, node)
+            yield
 
     def import_image(self, archive: Path) -> None:
         """Give an image archive (OCI or Docker) to every node that runs; nodes added later do not get it."""

@@ -18,6 +18,7 @@ NODE = {
     "nft": "nftables",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
 }
+POLICIES = {"iptables": "iptables", "ipset": "ipset"}
 IMAGES = {"mmdebstrap": "mmdebstrap", "buildah": "buildah"}
 
 

@@ -47,6 +47,7 @@ PROGRAMS = {
     "kubelet": _kubernetes("kubelet"),
     "kube-proxy": _kubernetes("kube-proxy"),
     "dns": Program("dns", "."),
+    "policies": Program("policies", "."),
     "etcd-v2": Program("etcd", "go.etcd.io/etcd/server/v3"),
     "helm": Program("helm", "helm.sh/helm/v4/cmd/helm", _HELM_FLAGS),
 }

@@ -1,4 +1,4 @@
-"""Who may do what: a worker its own job's ConfigMap and Leases and nothing else.
+"""Who may do what: a worker its own job's ConfigMap and Leases and nothing else; a stranger may not reach a worker.
 
 That nobody tries what it may not is asked of each cluster in the end: see `cluster` in conftest.py.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from kubernetes import client, config
 
 from cluster import LocalCluster, waiting
+from cluster.images import building
 from demo import story
-from support import e2e_audit
+from support import e2e_audit, e2e_scenes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,3 +79,78 @@ def test_a_worker_may_use_its_own_rendezvous_and_nothing_else(
     refused = f"system:serviceaccount:{scene.view.namespace}:{story.JOB}-worker"
     if isinstance(cluster, LocalCluster):
         assert {e2e_audit.OPERATOR, refused} <= e2e_audit.users(cluster.audit_log)
+
+
+SECURITY = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+STRANGER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "stranger"},
+    "spec": {
+        "containers": [
+            {
+                "name": "main",
+                "image": building.OPERATOR.reference,
+                "command": ["python3", "-m", "http.server"],
+                "securityContext": CONTAINER_SECURITY,
+            }
+        ],
+        "securityContext": SECURITY,
+        "terminationGracePeriodSeconds": 0,
+    },
+}
+TOGETHER = {
+    "apiVersion": "elasticjob.dev/v1alpha1",
+    "kind": "ElasticJob",
+    "metadata": {"name": story.JOB},
+    "spec": {
+        "minNodes": 2,
+        "maxNodes": 2,
+        "template": {
+            "spec": {
+                "affinity": e2e_scenes.APART,
+                "containers": [
+                    {
+                        "name": "trainer",
+                        "image": building.TRAINER.reference,
+                        "command": ["torchrun", "--no-python", "sh", "-c", "echo together; sleep 9999"],
+                    }
+                ],
+            }
+        },
+    },
+}
+"""Two nodes whose workers start when both have checked in at rank 0's store."""
+
+KNOCK = """
+import socket, sys
+try:
+    socket.create_connection((sys.argv[1], sys.argv[2]), timeout=3)
+    print("let in")
+except OSError:
+    print("kept out")
+"""
+
+
+def knocking(scene: Scene) -> str:
+    """How a pod in the job's own namespace fares at rank 0's store."""
+    record = scene.view.history.record
+    assert record is not None
+    address, _, port = record.store.rpartition(":")
+    return scene.run("exec", "stranger", "--", "python3", "-c", KNOCK, address, port).strip()
+
+
+def test_where_policies_are_enforced_a_jobs_pods_are_let_in_to_each_other_and_nobody_else_is(
+    local: LocalCluster, scene: Scene
+) -> None:
+    with local.enforcing_policies():
+        manifests = yaml.safe_dump_all([STRANGER, TOGETHER])
+        scene.kubectl("--namespace", scene.view.namespace, "apply", "--filename=-", input=manifests)
+        scene.run("wait", "pod/stranger", "--for=condition=Ready", f"--timeout={story.PATIENCE:g}s")
+        job = f"--selector=elasticjob.dev/job-name={story.JOB}"
+        scene.wait("the pods to meet", lambda: scene.run("logs", job, "--ignore-errors").count("together") > 1)
+
+        scene.wait("a stranger to be kept out", lambda: knocking(scene) == "kept out")
+
+    scene.wait("the stranger to be let in without", lambda: knocking(scene) == "let in")
