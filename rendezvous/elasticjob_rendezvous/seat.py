@@ -151,12 +151,12 @@ class Seat:
             if self._unsure:
                 self._settle(self._unsure)
 
-    def release(self) -> None:
-        """Frees the slot if it is ours. What it has seen stays."""
+    def release(self, *, wanted: bool = False) -> None:
+        """Frees the slot if it is ours. What it has seen stays, and of a *wanted* one whom it lost."""
         with self._lock:
             seen = self.sighting()
             if seen is not None and seen.lease.nonce == self._nonce:
-                self._put(lease.SlotLease(slot=self.slot, seen=seen.lease.seen, failure=seen.lease.failure))
+                self._put(lease.freed(seen.lease, left=self._pod if wanted else ""))
 
     def _put(self, new: lease.SlotLease, *, taken: bool = False) -> bool:
         """Compare-and-set."""

@@ -276,7 +276,9 @@ class Session:
         """
         pauses = mirror.Pauses()
         self._leave_until = self._leave_until or time.monotonic() + self.timers.close_timeout
-        while not (self._settled() and self.announce() and self.release()) and time.monotonic() < self._leave_until:
+        while not (self._settled() and self.announce() and self.release(wanted=self._wanted())):
+            if time.monotonic() >= self._leave_until:
+                return
             time.sleep(pauses.next())
 
     def end(self) -> None:
@@ -297,11 +299,16 @@ class Session:
             return True
         return self._tried(self._tell, "tell that it leaves")
 
-    def release(self) -> bool:
-        """Frees the slot. A finish stays recorded in it. False if that may yet come about."""
-        if self.seat is None or (self.round and self.round.finished):
+    def release(self, *, wanted: bool = False) -> bool:
+        """Frees the slot, *wanted* or not. A finish stays recorded in it. False if that may yet come about."""
+        seat = self.seat
+        if seat is None or (self.round and self.round.finished):
             return True
-        return self._tried(self.seat.release, "release its slot")
+        return self._tried(lambda: seat.release(wanted=wanted), "release its slot")
+
+    def _wanted(self) -> bool:
+        record = self.board.view.record
+        return record is not None and agent.wanted(self.me, record)
 
     def _tried(self, part: Callable[[], object], what: str) -> bool:
         try:

@@ -85,6 +85,14 @@ class Simulation:
         self.killed.add((await self._delete(name))["metadata"]["uid"])
         self.paused.discard(name)
 
+    async def delete(self, name: str) -> None:
+        """``kubectl delete pod``: its agent leaves first. Waits until it is gone."""
+        await self._client.request("DELETE", clients.path("Pod", self.namespace, name))
+        await until(lambda: self._gone(name))
+
+    async def _gone(self, name: str) -> bool:
+        return await self._client.get("Pod", self.namespace, name) is None
+
     async def _delete(self, name: str) -> dict[str, Any]:
         body = {"gracePeriodSeconds": 0}
         return await self._client.request("DELETE", clients.path("Pod", self.namespace, name), body=body)
@@ -148,7 +156,7 @@ class Simulation:
     async def _terminate(self, pod: dict[str, Any]) -> None:
         process = self.processes.pop(pod["metadata"]["name"], None)
         if process:
-            await self._release(process)
+            await self._release(process, signalled=True)
         await self._delete(pod["metadata"]["name"])
 
     async def _set_status(self, name: str, *, phase: str, state: dict[str, Any], ready: bool) -> None:
@@ -256,13 +264,15 @@ class Simulation:
         name = next(name for name, one in self.processes.items() if one is process)
         await self.end(name, code)
 
-    async def _release(self, process: Process) -> None:
+    async def _release(self, process: Process, *, signalled: bool = False) -> None:
+        now = await self.round()
+        left = process.uid if signalled and now and agent.wanted(process.me, now) else ""
         found = await self._client.get("Lease", self.namespace, names.slot_lease(self.job, process.me.slot))
         if found is None or process.finished:
             return
         own = lease.parse(process.me.slot, found["spec"].get("holderIdentity"), found["metadata"].get("annotations"))
         if own.nonce == process.me.nonce:
-            await self._write(found, lease.SlotLease(own.slot, seen=own.seen))
+            await self._write(found, lease.freed(own, left=left))
 
     async def _write(self, item: dict[str, Any], value: lease.SlotLease) -> None:
         self._seen = None

@@ -12,9 +12,10 @@ from typing import Any
 
 from elasticjob_operator.api import allocation, names, status
 from elasticjob_operator.api import job as jobs
-from elasticjob_operator.core import actions, children, deciding, observed, pods, releasing
+from elasticjob_operator.core import actions, children, deciding, observed, pods
 from elasticjob_operator.core.cluster_nodes import ClusterNode
 from elasticjob_rendezvous.round import agent, changing
+from elasticjob_rendezvous.round import lease as leases
 from elasticjob_rendezvous.round.lease import SlotLease
 from elasticjob_rendezvous.round.record import Member, Phase, Reason, Record
 from support import operator_builders as build
@@ -214,7 +215,7 @@ class World:
             case actions.ReleaseLease(lease=lease):
                 assert self.leases[lease.slot] == lease
                 assert lease.pod not in self.processes or lease.pod != self.processes[lease.pod].me.pod
-                self.leases[lease.slot] = releasing.released(lease)
+                self.leases[lease.slot] = leases.freed(lease)
             case actions.DropLease(lease=lease):
                 assert lease.free
                 assert self.leases.pop(lease.slot) == lease
@@ -285,7 +286,7 @@ class World:
             process.warming -= 1
             return True
         if self.pods[process.pod].deleting and not self.stubborn:  # it has got its SIGTERM
-            return self._leave(process)
+            return self._leave(process, left=process.me.pod if agent.wanted(process.me, record) else "")
         own = self.leases.get(process.me.slot)
         if own and process.held and own.nonce != process.me.nonce:
             return self._end(process, 1)
@@ -359,11 +360,11 @@ class World:
             return False
         return True
 
-    def _leave(self, process: Process) -> bool:
+    def _leave(self, process: Process, *, left: str = "") -> bool:
         """SIGTERM: this node leaves. Its Lease is free, the others go on."""
         slot = process.me.slot
         if self.leases[slot].nonce == process.me.nonce and not process.finished:
-            self.leases[slot] = SlotLease(slot, seen=self.leases[slot].seen)
+            self.leases[slot] = leases.freed(self.leases[slot], left=left)
         del self.processes[process.pod]
         return True
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from elasticjob_operator.api import status
 from elasticjob_operator.core import closing, observed, pods, recreating, releasing, rounds
+from elasticjob_rendezvous.round import lease
 from elasticjob_rendezvous.round.record import Phase, Record
 from support import operator_builders as build
 from support.rendezvous_states import (
@@ -156,8 +157,8 @@ class Operator:
         if key not in self._answers:
             seen = self._observed(at, record, found, procs, late=False)
             self._answers[key] = tuple(
-                (action.lease.slot, self.world.lease_id(releasing.released(action.lease)))
-                for action in releasing.releases(seen, record)
+                (action.lease.slot, self.world.lease_id(lease.freed(action.lease)))
+                for action in releasing.releases(seen, record, frozenset())
             )
         return self._answers[key]  # type: ignore[return-value]
 

@@ -6,6 +6,7 @@ all. What failed by itself counts by its class. A UID stays on the list for as l
 """
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -14,6 +15,7 @@ from elasticjob_operator.api.failures import FailureClass, FailurePolicy
 from elasticjob_operator.core import budgets, classing, describing, pausing
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.pods import Pod
+from elasticjob_rendezvous.round.lease import SlotLease
 from elasticjob_rendezvous.round.record import Phase, Record
 
 
@@ -36,6 +38,11 @@ class Counters:
     failed: tuple[Pod, ...] = ()
     lost: tuple[str, ...] = ()
 
+    @functools.cached_property
+    def fresh(self) -> frozenset[str]:
+        """UIDs of the pods that were added: until the status says so, only what names them tells of them."""
+        return frozenset(pod.uid for pod in self.failed) | frozenset(self.lost)
+
     @property
     def spent(self) -> status.Spent:
         """The counters that have budgets."""
@@ -47,14 +54,14 @@ def count(observed: Observed, record: Record, policy: FailurePolicy, now: int) -
     before = observed.job.status
     known = set(before.counted)
     ending = record.phase is Phase.CLOSED
-    done = frozenset(observed.lease(m.slot).pod for m in observed.finished(record))
+    done = frozenset(lease.pod for lease in observed.leases.values() if lease.finished)
     ours = (p for p in observed.pods if p.slot in record.plan and p.uid not in done and not p.spent)
     still = () if ending else tuple(ours)
     ended = tuple(p for p in still if p.uid not in known and _failed(observed, p))
     classes = {pod.uid: classing.of_pod(pod, policy) for pod in ended}
     failed = tuple(p for p in ended if classes[p.uid] is not FailureClass.PREEMPTION)
     gone = () if ending else _gone(observed, record, done)
-    lost = tuple(sorted({*_disrupted(still), *gone, *classes} - known - {p.uid for p in failed}))
+    lost = tuple(sorted({*_disrupted(observed, still), *gone, *classes} - known - {p.uid for p in failed}))
     failed_rounds = max(record.failures + pausing.ahead(observed, record), before.failed_rounds)
     rounds = failed_rounds - before.failed_rounds
     worker = describing.worker_failure(observed, record, policy, now) if rounds else None
@@ -90,27 +97,34 @@ def _sent_away(observed: Observed, pod: Pod) -> bool:
     return resize is not None and created is not None and created <= resize.start
 
 
-def _disrupted(pods: Iterable[Pod]) -> Iterator[str]:
+def _disrupted(observed: Observed, pods: Iterable[Pod]) -> Iterator[str]:
     for pod in pods:
-        if (pod.deleting and pod.started) or (pod.phase == "Failed" and pod.disrupted):
+        taken_away = pod.deleting and (pod.started or _joined(observed.lease(pod.slot), pod))
+        if taken_away or (pod.phase == "Failed" and pod.disrupted):
             yield pod.uid
 
 
+def _joined(lease: SlotLease, pod: Pod) -> bool:
+    """Whether the pod's process has ever held the slot, as far as its Lease tells."""
+    return pod.uid == lease.left or (pod.uid == lease.pod and lease.arrived > 0 and pod.phase != "Succeeded")
+
+
 def _gone(observed: Observed, record: Record, done: frozenset[str]) -> Iterator[str]:
-    """Holders of planned slots of whose pods nothing else is left."""
-    for slot in record.plan:
-        holder = observed.lease(slot).pod
-        if holder and holder not in observed.by_uid and holder not in done:
-            yield holder
+    """Holders of planned slots, and those who left them though they were wanted, of whose pods nothing else is left."""
+    for lease in map(observed.lease, record.plan):
+        yield from (uid for uid in (lease.pod, lease.left) if uid and uid not in observed.by_uid and uid not in done)
 
 
 def _dismissed(observed: Observed, record: Record) -> set[str]:
     """Pods that end because they are not wanted: if their slot is wanted again meanwhile, they still don't count."""
-    return {p.uid for p in observed.pods if p.slot not in record.plan and (p.deleting or p.terminal)}
+    ending = {p.uid for p in observed.pods if p.slot not in record.plan and (p.deleting or p.terminal)}
+    return ending | {lease.left for slot, lease in observed.leases.items() if slot not in record.plan}
 
 
 def _remembered(observed: Observed, uids: set[str]) -> tuple[str, ...]:
-    named = observed.by_uid.keys() | {lease.pod for lease in observed.leases.values()}
+    named = observed.by_uid.keys() | {
+        uid for lease in observed.leases.values() for uid in (lease.pod, lease.left) if uid
+    }
     return tuple(sorted(uids & named))
 
 

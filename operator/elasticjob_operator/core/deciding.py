@@ -38,7 +38,7 @@ from elasticjob_rendezvous.round.record import Phase, Result
 INVALID_SPEC = "InvalidSpec"
 
 SOON = 0.1
-"""Seconds until what had to wait for the status to be written: Leases of pods that are gone are freed."""
+"""Seconds until what had to wait for the status to be written: Leases of the dead are freed, lost pods replaced."""
 
 PODS_A_LOOK = 256
 """Pods made and deleted before the job is looked at again: a few seconds' worth, of which its status tells then."""
@@ -57,9 +57,11 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         return _stuck(observed, Problem(INVALID_SPEC, spec), now, state="Invalid")
     if _waits_for_the_first_decision(observed):
         return Decision(status=dataclasses.replace(job.status, state="Suspended", reason=UNDECIDED))
-    freed = tuple(releasing.releases(observed, recreating.readable(observed)))
     seen = runs.filled(observed, spec)
-    situation, step = _stepped(releasing.after(seen, freed), seen, spec, now)
+    start = recreating.readable(observed) or recreating.record(observed, spec)
+    counters = counting.count(seen, start, spec.failure_policy, now)
+    freed = tuple(releasing.releases(observed, recreating.readable(observed), counters.fresh))
+    situation, step = _stepped(Situation(releasing.after(seen, freed), spec, start, counters, now))
     ready = _has_leases(situation)
     if refused := [problem for problem in problems if problem.kind != "Pod"]:
         if not observed.round.version:
@@ -118,14 +120,11 @@ def _waits_for_the_first_decision(observed: Observed) -> bool:
     return undecided and new and given is not None and given.reason == UNDECIDED and not given.dry_run
 
 
-def _stepped(observed: Observed, seen: Observed, spec: Spec, now: int) -> tuple[Situation, Step]:
-    """The situation once the next record is written. Counted is what was *seen*: before Leases were freed."""
-    record = recreating.readable(observed)
-    start = record or recreating.record(observed, spec)
-    counters = counting.count(seen, start, spec.failure_policy, now)
-    situation = Situation(observed, spec, start, counters, now)
-    step = rounds.step(situation) if record else Step(start)
-    return dataclasses.replace(situation, record=step.record or start), step
+def _stepped(situation: Situation) -> tuple[Situation, Step]:
+    """The situation once the next record is written, and that."""
+    readable = recreating.readable(situation.observed)
+    step = rounds.step(situation) if readable else Step(situation.record)
+    return dataclasses.replace(situation, record=step.record or situation.record), step
 
 
 def _pods(situation: Situation, known: status.Status) -> tuple[Action, ...]:
@@ -144,7 +143,7 @@ def _plan_time(situation: Situation, known: status.Status) -> int | None:
 def _wake(situation: Situation, step: Step, known: status.Status) -> float | None:
     """The soonest moment at which time alone would change the decision."""
     ends = [step.wake_after, cleaning.time_to_live(known, situation.spec, situation.now)]
-    if situation.counters.lost or situation.observed.run_over:
+    if situation.counters.fresh or situation.observed.run_over:
         ends.append(SOON)
     ends += [max(1, left) for left in replacing.overstays(situation)]
     ends += deadlines.left(situation)

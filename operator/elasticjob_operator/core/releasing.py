@@ -2,7 +2,7 @@
 
 A pod that has ended, or whose object is gone, is dead: so Kubernetes' own StatefulSets have it, and whoever deletes a
 pod by force on a cluster node that can't be reached vouches for that. A pod that is being deleted still lives. Of a pod
-that is gone the Lease is the last trace: it is freed only when the loss is counted, for good, in the status.
+that is gone the Lease is the last trace: it is freed only when what is counted is, for good, in the status.
 """
 
 import dataclasses
@@ -10,33 +10,27 @@ from collections.abc import Callable, Iterator
 
 from elasticjob_operator.core.actions import ReleaseLease
 from elasticjob_operator.core.observed import Observed
+from elasticjob_rendezvous.round import lease as slot_leases
 from elasticjob_rendezvous.round.lease import SlotLease
 from elasticjob_rendezvous.round.record import Phase, Record
 
 
-def releases(observed: Observed, record: Record | None) -> Iterator[ReleaseLease]:
-    """The Leases to free: each holder is dead, and no finish that still counts is wiped out."""
+def releases(observed: Observed, record: Record | None, uncounted: frozenset[str]) -> Iterator[ReleaseLease]:
+    """The Leases to free: each holder is dead, and no finish that still counts is wiped out.
+
+    *uncounted* are UIDs of pods that no status counts yet.
+    """
     if record is not None and record.phase is Phase.CLOSED:
         return
     kept = _kept(observed, record)
     for _, lease in sorted(observed.leases.items()):
-        if _dead(observed, lease) and _told(observed, record, lease) and not kept(lease):
+        if _dead(observed, lease) and lease.pod not in uncounted and not kept(lease):
             yield ReleaseLease(lease)
-
-
-def released(lease: SlotLease) -> SlotLease:
-    """The free Lease: what was seen and what failed is remembered."""
-    return SlotLease(lease.slot, seen=lease.seen, failure=lease.failure)
 
 
 def _dead(observed: Observed, lease: SlotLease) -> bool:
     pod = observed.by_uid.get(lease.pod)
     return not lease.free and (pod is None or pod.terminal)
-
-
-def _told(observed: Observed, record: Record | None, lease: SlotLease) -> bool:
-    counted = lease.pod in observed.by_uid or lease.pod in observed.job.status.counted
-    return counted or record is None or lease.slot not in record.plan
 
 
 def _kept(observed: Observed, record: Record | None) -> Callable[[SlotLease], bool]:
@@ -57,5 +51,5 @@ def _witnessed(observed: Observed, record: Record) -> bool:
 
 def after(observed: Observed, freed: tuple[ReleaseLease, ...]) -> Observed:
     """What will be there once the Leases are free."""
-    leases = {**observed.leases, **{action.lease.slot: released(action.lease) for action in freed}}
+    leases = {**observed.leases, **{action.lease.slot: slot_leases.freed(action.lease) for action in freed}}
     return dataclasses.replace(observed, leases=leases)

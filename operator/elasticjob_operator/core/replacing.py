@@ -31,14 +31,15 @@ def actions(situation: Situation, *, resized: int | None) -> Iterator[Action]:
     yield from _spent(situation)
     yield from _surplus(situation, resized)
     yield from _old(situation)
-    wait, avoid = backoff(situation), avoiding.avoided(avoiding.remembered(situation))
+    wait, done = backoff(situation), situation.finished | _unsaid(situation)
+    avoid = avoiding.avoided(avoiding.remembered(situation))
     fresh = building.digest(situation.spec.template, avoid)
     for slot in sorted(situation.record.plan):
         living = situation.observed.live.get(slot, ())
         yield from _duplicates(living)
         if living:
             yield from _outdated(living[0], fresh)
-        elif not wait and slot not in situation.finished and runs.may_start(situation, slot):
+        elif not wait and slot not in done and runs.may_start(situation, slot):
             yield Create("Pod", _next_pod(situation, slot, avoid))
 
 
@@ -61,9 +62,18 @@ def overstays(situation: Situation) -> Iterator[int]:
 
 def overstayed(situation: Situation, pod: Pod) -> bool:
     """Whether other containers have kept a pod for too long whose trainer has ended; not before that is counted."""
-    if pod.trainer_ended is None or pod.uid in situation.uncounted:
+    if pod.trainer_ended is None or pod.uid in situation.counters.fresh:
         return False
     return situation.since(pod.trainer_ended) >= LEAVING_SECONDS
+
+
+def _unsaid(situation: Situation) -> frozenset[int]:
+    """Slots of lost pods that no status counts yet: the next pod might take the Lease that alone tells of that."""
+    if not situation.spec.rendezvous.told:
+        return frozenset()
+    lost, observed = set(situation.counters.lost), situation.observed
+    ending = {pod.slot for pod in observed.pods if pod.uid in lost}
+    return frozenset(ending | {slot for slot, lease in observed.leases.items() if {lease.pod, lease.left} & lost})
 
 
 def _next_pod(situation: Situation, slot: int, avoid: tuple[str, ...]) -> dict[str, object]:

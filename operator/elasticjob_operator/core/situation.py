@@ -54,11 +54,6 @@ class Situation:
         """Slots whose work in the running round is done, so that they need no pod any more."""
         return frozenset(m.slot for m in self.observed.finished(self.record)) if self.record.running else frozenset()
 
-    @functools.cached_property
-    def uncounted(self) -> frozenset[str]:
-        """UIDs of failed pods that no status counts yet: until one does, their objects are all that tells of them."""
-        return frozenset(pod.uid for pod in self.counters.failed)
-
     def since(self, moment: int | None) -> int:
         """Seconds since a moment; one that was not noted yet, or lies ahead (another clock wrote it), is now."""
         return max(0, self.now - moment) if moment is not None else 0

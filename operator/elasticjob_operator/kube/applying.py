@@ -12,7 +12,7 @@ from typing import Any
 
 from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import names
-from elasticjob_operator.core import actions, children, quantities, releasing
+from elasticjob_operator.core import actions, children, quantities
 from elasticjob_operator.kube import errors
 from elasticjob_operator.kube.client import Client
 from elasticjob_operator.kube.pacing import Pace
@@ -138,7 +138,7 @@ class Applier:
             return
         found["spec"] = {**found["spec"], "holderIdentity": ""}
         kept = {k: v for k, v in (found["metadata"].get("annotations") or {}).items() if not k.startswith(lease.PREFIX)}
-        found["metadata"]["annotations"] = {**kept, **lease.annotations(releasing.released(held))}
+        found["metadata"]["annotations"] = {**kept, **lease.annotations(lease.freed(held))}
         await self._client.replace("Lease", found)
 
     async def _drop(self, job: jobs.Job, held: lease.SlotLease) -> None:

@@ -330,6 +330,11 @@ def without(me: Process, record: Record) -> Record | None:
     return None
 
 
+def wanted(me: Process, record: Record) -> bool:
+    """Whether the operator counts on this process, so that it is a loss if it goes."""
+    return me.planned and record.phase is not Phase.CLOSED and me.slot in record.plan
+
+
 def finished(member: Member, record: Record, leases: Mapping[int, Sighting]) -> bool:
     """Whether *member* has finished the last sealed round."""
     seen = leases.get(member.slot)

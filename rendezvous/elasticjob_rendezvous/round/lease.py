@@ -18,6 +18,7 @@ JOB = PREFIX + "job"
 ARRIVED = PREFIX + "arrived"
 STORE = PREFIX + "store"
 SEEN = PREFIX + "seen"
+LEFT = PREFIX + "left"
 FINISHED = PREFIX + "finished"
 CHECKPOINTED = PREFIX + "checkpointed"
 PROGRESS = PREFIX + "progress"
@@ -44,7 +45,8 @@ MAX_NUMBER = 2**53
 LATEST = 253_402_300_799
 """The end of the year 9999: no moment is later, because none could be written as a date."""
 
-_HOLDER = re.compile(r"([A-Za-z0-9.-]{1,253})/([0-9a-f]{8})")
+_POD = re.compile(r"[A-Za-z0-9.-]{1,253}")
+_HOLDER = re.compile(rf"({_POD.pattern})/([0-9a-f]{{8}})")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +101,8 @@ class SlotLease:
     """Seconds of a step that this node's first worker spends on its own work, lately; 0 if it does not say."""
     job: str = ""
     """The holder's job, as in the record."""
+    left: str = ""
+    """Of a free slot, the UID of the pod that left it although it was wanted: else nothing would tell of that loss."""
     refused: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property
@@ -112,6 +116,11 @@ def holder(lease: SlotLease) -> str:
     return f"{lease.pod}/{lease.nonce}" if lease.nonce else ""
 
 
+def freed(lease: SlotLease, *, left: str = "") -> SlotLease:
+    """The same slot with nobody in it, *left* by a pod that was wanted or not: what was seen and failed stays."""
+    return SlotLease(lease.slot, seen=lease.seen, failure=lease.failure, left=left)
+
+
 def annotations(lease: SlotLease) -> dict[str, str]:
     """The annotations that say *lease*; what is absent has none."""
     texts = {
@@ -119,6 +128,7 @@ def annotations(lease: SlotLease) -> dict[str, str]:
         ARRIVED: str(lease.arrived or ""),
         STORE: lease.store,
         SEEN: str(lease.seen or ""),
+        LEFT: lease.left,
         FINISHED: str(lease.finished or ""),
         CHECKPOINTED: lease.checkpointed,
         PROGRESS: _progress_text(lease.progress),
@@ -154,6 +164,7 @@ def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | Non
         arrived=read(ARRIVED, _number, 0),
         store=read(STORE, _store, ""),
         seen=read(SEEN, _number, 0),
+        left=read(LEFT, _pod, ""),
         finished=read(FINISHED, _number, 0),
         checkpointed=read(CHECKPOINTED, str, ""),
         progress=read(PROGRESS, _progress, None),
@@ -167,6 +178,12 @@ def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | Non
 def _bounded(text: str, most: int) -> str:
     if len(text) > most:
         raise ValueError(f"{len(text)} characters, more than {most}")
+    return text
+
+
+def _pod(text: str) -> str:
+    if not _POD.fullmatch(text):
+        raise ValueError(f"not a pod's UID: {text!r}")
     return text
 
 

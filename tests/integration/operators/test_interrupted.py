@@ -30,7 +30,7 @@ def fragile(control_plane: LocalCluster, proxy: tuple[Proxy, str], tmp_path: pat
     return Operator(access, tmp_path / "operator.log", *flags)
 
 
-SCENES = {"start": (1, 3), "grow": (1, 4), "shrink": (3, 1), "lose": (3, 3), "rest": (2, 2)}
+SCENES = {"start": (1, 3), "grow": (1, 4), "shrink": (3, 1), "lose": (3, 3), "lose unseen": (3, 3), "rest": (2, 2)}
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -40,7 +40,8 @@ async def test_killed_around_every_third_write(
     first, last = SCENES[scene]
     way, _ = proxy
     job = Job(admin, simulation)
-    kills = 0
+    kills, awake = 0, asyncio.Event()
+    awake.set()
 
     def fatal(count: int) -> bool:
         nonlocal kills
@@ -52,7 +53,7 @@ async def test_killed_around_every_third_write(
 
     async def revive() -> None:
         while True:
-            if not fragile.running:
+            if not fragile.running and awake.is_set():
                 fragile.start()
             await asyncio.sleep(0.1)
 
@@ -62,17 +63,12 @@ async def test_killed_around_every_third_write(
             await job.apply(nodes=first)
             await job.trains(first)
         way.before, way.after = (fatal, way.after) if scene in ("start", "shrink") else (way.before, fatal)
-        if scene == "start":
-            await job.apply(nodes=last)
-        elif scene == "lose":
-            await simulation.remove("digits-1-0")
-            await job.comes_to("disruptions", 1)
-        elif scene == "rest":
-            await job.edit(suspend=True)
-            await job.reaches("Suspended")
-            await job.edit(suspend=False)
-        else:
-            await job.scale(last)
+        if scene == "lose unseen":
+            awake.clear()
+            fragile.kill()
+            await simulation.delete("digits-1-0")
+            awake.set()
+        await _acts(scene, job, last)
         status = await job.trains(last)
         await until(lambda: _only(simulation, last))
     finally:
@@ -80,7 +76,23 @@ async def test_killed_around_every_third_write(
         fragile.kill()
 
     assert kills >= 1
-    assert status["failures"] == 0
+    assert (status["failures"], status["disruptions"]) == (0, int(scene.startswith("lose")))
+
+
+async def _acts(scene: str, job: Job, last: int) -> None:
+    """What the operator is killed at."""
+    if scene == "start":
+        await job.apply(nodes=last)
+    elif scene == "rest":
+        await job.edit(suspend=True)
+        await job.reaches("Suspended")
+        await job.edit(suspend=False)
+    elif scene in ("grow", "shrink"):
+        await job.scale(last)
+    else:
+        if scene == "lose":
+            await job.simulation.remove("digits-1-0")
+        await job.comes_to("disruptions", 1)
 
 
 async def _only(simulation: Simulation, nodes: int) -> bool:

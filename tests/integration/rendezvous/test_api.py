@@ -171,7 +171,19 @@ def test_released_slot_is_free_and_remembers_what_it_saw(either_job: Job) -> Non
     mine.release()
     found = either_job.leases()[0].lease
     assert found.free
-    assert (found.arrived, found.store, found.seen) == (0, "", 4)
+    assert (found.arrived, found.store, found.seen, found.left) == (0, "", 4, "")
+
+
+def test_who_leaves_a_wanted_slot_is_named_until_the_next_holder(either_job: Job) -> None:
+    either_job.plan([0])
+    mine, next_one = sit(either_job, 0, "0000000a"), sit(either_job, 0, "0000000b")
+    mine.read()
+    assert mine.take(4, "10.0.0.1:1")
+    mine.release(wanted=True)
+    assert (either_job.leases()[0].lease.free, either_job.leases()[0].lease.left) == (True, "pod")
+    next_one.read()
+    assert next_one.take(5, "10.0.0.2:1")
+    assert either_job.leases()[0].lease.left == ""
 
 
 # Lists and watches

@@ -179,6 +179,7 @@ def test_sigterm_in_the_first_rendezvous_frees_the_slot(fake_job: Job, fake_agen
     lonely.process.terminate()
     assert lonely.wait() == 128 + signal.SIGTERM
     assert fake_job.leases()[0].lease.free
+    assert fake_job.leases()[0].lease.left, "its loss can be counted"
     assert fake_job.record().absent == {0}
 
 
@@ -194,8 +195,9 @@ def test_slow_workers_do_not_hold_up_the_others(fake_job: Job, fake_agents: Agen
     assert fake_job.record().reason is Reason.AGENT_LEFT
     assert not fake_job.leases()[2].lease.free, "its workers may still train: the slot is not free yet"
     fake_agents.withdraw("slow-2")
+    holder = fake_job.leases()[2].lease.pod
     three[2].wait()
-    assert fake_job.leases()[2].lease.free
+    assert (fake_job.leases()[2].lease.free, fake_job.leases()[2].lease.left) == (True, holder)
     fake_agents.order("finish")
     for a in three[:2]:
         a.trains(2, world=2)

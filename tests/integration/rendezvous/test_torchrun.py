@@ -114,6 +114,7 @@ def test_slot_that_is_no_longer_planned_ends_with_0(job: Job, light_agents: Agen
 
     job.change(lambda r: changing.opened(r, Reason.RESIZED, plan={0}))
     assert both[1].wait() == 0
+    assert (job.leases()[1].lease.free, job.leases()[1].lease.left) == (True, "")
     both[0].trains(2, world=1)
     light_agents.order("finish")
     assert both[0].wait() == 0

@@ -235,7 +235,7 @@ def test_new_pods_keep_away_from_where_it_happened_twice() -> None:
     known = known_of(a_round(), bad_nodes=(status.BadNode("b", 2, NOW), status.BadNode("c", 1, NOW)))
     old = a_pod(1, started=False, ready=False)
 
-    decision = decided(running(job=a_job(nodes=2, known=known), having=[a_pod(0)]))
+    decision = decided(running(job=a_job(nodes=2, known=known), leases=[held(0)], having=[a_pod(0)]))
     remade = decided(running(job=a_job(nodes=2, known=known), having=[a_pod(0), old]))
 
     (pod,) = [a.manifest for a in decision.actions if isinstance(a, Create) and a.kind == "Pod"]

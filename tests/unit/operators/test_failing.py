@@ -227,7 +227,7 @@ def test_pods_that_failed_before_training_got_on_no_longer_slow_replacements_dow
     slow = deciding.decide(running(job=a_job(nodes=2, known=known_of(a_round(), **spent)), having=[a_pod(0)]), NOW)
     given_back = {**spent, "refilled": status.Spent(failures=9, pods=9)}
     quick = deciding.decide(
-        running(job=a_job(nodes=2, known=known_of(a_round(), **given_back)), having=[a_pod(0)]), NOW
+        running(job=a_job(nodes=2, known=known_of(a_round(), **given_back)), leases=[held(0)], having=[a_pod(0)]), NOW
     )
 
     assert [action for action in slow.actions if getattr(action, "kind", "") == "Pod"] == []

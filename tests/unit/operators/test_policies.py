@@ -19,6 +19,7 @@ from elasticjob_operator.core import (
     rounds,
 )
 from elasticjob_operator.core.actions import Create, DeletePod
+from elasticjob_operator.core.deciding import SOON, decide
 from elasticjob_operator.core.observed import Observed, Round
 from elasticjob_rendezvous.round.lease import Failure, SlotLease
 from elasticjob_rendezvous.round.record import Phase, Reason, Result
@@ -420,7 +421,8 @@ def test_a_job_that_was_over_stays_over() -> None:
     [
         (a_pod(1), (), False),
         (a_pod(1, deleting=True), (), False),
-        (a_pod(1, phase="Failed"), (), True),
+        (a_pod(1, phase="Failed"), (), False),
+        (a_pod(1, phase="Failed"), (build.uid(1),), True),
         (None, (), False),
         (None, (build.uid(1),), True),
     ],
@@ -431,7 +433,7 @@ def test_a_lease_is_freed_when_its_holder_is_dead_and_counted(
     job = a_job(nodes=2, known=known_of(a_round(), counted=counted))
     read = running(job=job, having=[a_pod(0), *([pod] if pod else [])])
 
-    freed = tuple(releasing.releases(read, read.round.record))
+    freed = tuple(releasing.releases(read, read.round.record, at(read).counters.fresh))
 
     assert [action.lease.slot for action in freed] == ([1] if free else [])
 
@@ -439,13 +441,7 @@ def test_a_lease_is_freed_when_its_holder_is_dead_and_counted(
 def test_a_finish_that_counts_is_never_wiped_out() -> None:
     read = running(leases=[held(0), held(1, finished=1)], having=[a_pod(0), a_pod(1, phase="Succeeded")])
 
-    assert not list(releasing.releases(read, read.round.record))
-
-
-def test_a_freed_lease_remembers_what_was_seen() -> None:
-    failure = Failure(3, 1, "no")
-
-    assert releasing.released(held(1, arrived=3, failure=failure)) == SlotLease(1, seen=3, failure=failure)
+    assert not list(releasing.releases(read, read.round.record, frozenset()))
 
 
 # replacing which pods are made and which are taken away
@@ -484,7 +480,26 @@ def todo(read: Observed, *, resized: int | None = NOW, closed: int | None = None
     ],
 )
 def test_one_living_pod_in_every_slot_of_the_plan(pods: list[Any], expected: list[str]) -> None:
-    assert todo(running(having=pods)) == expected
+    job = a_job(nodes=2, known=known_of(a_round(), counted=(build.uid(0), build.uid(1), build.uid(1, 1))))
+
+    assert todo(running(job=job, having=pods)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lease", "pods", "made"),
+    [
+        (held(1), [a_pod(0)], []),
+        (held(1), [a_pod(0), a_pod(1, deleting=True)], []),
+        (SlotLease(1, left=build.uid(1)), [a_pod(0), a_pod(1, 1, deleting=True, started=False)], []),
+        (held(1), [a_pod(0), a_pod(1, phase="Failed")], ["+digits-1-1"]),
+        (SlotLease(1), [a_pod(0)], ["+digits-1-0"]),
+    ],
+)
+def test_a_lost_pod_is_replaced_when_the_status_counts_it(lease: SlotLease, pods: list[Any], made: list[str]) -> None:
+    read = running(leases=[held(0), lease], having=pods)
+
+    assert todo(read) == made
+    assert made or decide(read, NOW).wake_after == SOON
 
 
 def test_a_pod_that_is_not_wanted_is_deleted_when_it_does_not_end_by_itself() -> None:
@@ -537,7 +552,7 @@ def test_a_pod_that_a_side_car_keeps_does_not_outlive_the_job_for_long() -> None
 def test_failing_pods_are_made_again_ever_more_slowly(count: int, ago: int, *, made: bool) -> None:
     last = status.Failure(1, 1, "no", NOW - ago, pod="digits-1-0")
 
-    assert bool(todo(running(having=[a_pod(0)]), failed_pods=count, last_failure=last)) is made
+    assert bool(todo(running(leases=[held(0)], having=[a_pod(0)]), failed_pods=count, last_failure=last)) is made
 
 
 @pytest.mark.parametrize(("age", "expected"), [(0, ["-digits-1-0"]), (60, ["-digits-0-0", "-digits-1-0"])])

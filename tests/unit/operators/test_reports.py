@@ -35,7 +35,7 @@ def counted(read: Observed) -> counting.Counters:
         (a_pod(1, phase="Failed", deleting=True), 0, 1),
         (a_pod(1, phase="Failed", disrupted=True), 0, 1),
         (a_pod(1, deleting=True), 0, 1),
-        (a_pod(1, deleting=True, started=False), 0, 0),
+        (a_pod(1, deleting=True, started=False), 0, 1),
         (a_pod(3, phase="Failed"), 0, 0),
         (a_pod(3, deleting=True), 0, 0),
         (a_pod(1, phase="Succeeded"), 0, 0),
@@ -52,6 +52,46 @@ def test_failures_are_what_pods_did_themselves_and_disruptions_what_was_done_to_
     found = counted(running(having=pods))
 
     assert (found.failed_pods, found.disruptions) == (failed, lost)
+
+
+@pytest.mark.parametrize(
+    ("left", "pod", "failed", "lost"),
+    [
+        ("gone", None, 0, 1),
+        ("", None, 0, 0),
+        (build.uid(1), a_pod(1), 0, 0),
+        (build.uid(1), a_pod(1, phase="Failed", exit_code=1), 1, 0),
+        (build.uid(1), a_pod(1, deleting=True, started=False), 0, 1),
+        ("", a_pod(1, deleting=True, started=False), 0, 0),
+        ("gone", a_pod(1, 1), 0, 1),
+        (build.uid(1), a_pod(1, phase="Succeeded", deleting=True, started=False), 0, 1),
+    ],
+)
+def test_who_left_a_slot_that_was_wanted_is_lost_when_its_pod_goes(left: str, pod: Any, failed: int, lost: int) -> None:
+    free = SlotLease(1, seen=1, left=left)
+
+    found = counted(running(leases=[held(0), free], having=[a_pod(0), *([pod] if pod else [])]))
+
+    assert (found.failed_pods, found.disruptions) == (failed, lost)
+    assert not lost or set(found.lost) <= set(found.counted)
+
+
+def test_who_left_before_its_slot_was_given_up_and_wanted_again_counts_for_nothing() -> None:
+    free = SlotLease(1, seen=1, left="gone")
+    away = running((0,), job=a_job(nodes=1, known=known_of(a_round(plan=(0,)))), leases=[held(0), free])
+    known = decided(away).status
+
+    again = running(job=a_job(nodes=2, known=known), leases=[held(0), free], having=[a_pod(0)])
+
+    assert counted(again).disruptions == 0
+
+
+def test_who_has_finished_is_never_lost_whichever_round_is_on_now() -> None:
+    leases = [held(0, arrived=5), held(1, finished=4)]
+
+    found = counted(running(record=a_round(number=5, members=(0,)), leases=leases, having=[a_pod(0)]))
+
+    assert found.disruptions == 0
 
 
 def test_nothing_is_counted_twice() -> None:

@@ -313,6 +313,20 @@ def test_the_first_slots_look_one_after_the_other_and_the_rest_much_later(slot: 
     assert (early, late) == (Wait(look=turn == 0 and slot != 0), Wait(look=True))
 
 
+@pytest.mark.parametrize(
+    ("me", "record", "wanted"),
+    [
+        (ME, ROUND_1, True),
+        (ME, ROUND_2, True),
+        (dataclasses.replace(ME, slot=3), ROUND_1, False),
+        (ME, changing.closed(ROUND_1, Result.FAILED), False),
+        (ALONE, FREE_FOR_ALL, False),
+    ],
+)
+def test_whose_slot_is_planned_is_missed(me: agent.Process, record: Record, *, wanted: bool) -> None:
+    assert agent.wanted(me, record) is wanted
+
+
 # Judging
 
 

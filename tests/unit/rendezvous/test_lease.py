@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +61,8 @@ def test_a_holder_of_another_form_holds_nothing(holder: str) -> None:
         (lease.FAILURE, "x" * 5000),
         (lease.PAUSE, '{"round": 1}'),
         (lease.PAUSE, '{"round": 1, "until": "soon"}'),
+        (lease.LEFT, "a/b"),
+        (lease.LEFT, "x" * 254),
     ],
 )
 def test_garbage_is_absent_and_named(key: str, text: str) -> None:
@@ -66,6 +70,16 @@ def test_garbage_is_absent_and_named(key: str, text: str) -> None:
     assert len(found.refused) == 1
     assert found.refused[0].startswith(key)
     assert found.nonce == HELD.nonce
+
+
+def test_a_freed_slot_remembers_what_was_seen_and_whom_it_has_lost() -> None:
+    failure = Failure(3, 1, "no")
+    held = dataclasses.replace(HELD, seen=7, failure=failure)
+
+    freed = lease.freed(held, left="a-pod")
+
+    assert freed == SlotLease(HELD.slot, seen=7, failure=failure, left="a-pod")
+    assert lease.parse(HELD.slot, "", lease.annotations(freed)) == freed
 
 
 @given(

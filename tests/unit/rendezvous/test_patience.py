@@ -205,7 +205,7 @@ def leaving(clock: list[float]) -> Callable[[float], list[float]]:
     def leave(back: float) -> list[float]:
         tries: list[float] = []
 
-        def release() -> None:
+        def release(**_: bool) -> None:
             tries.append(clock[0])
             if clock[0] < back:
                 raise kube.UnreachableError("connection refused")
@@ -214,6 +214,7 @@ def leaving(clock: list[float]) -> Callable[[float], list[float]]:
         mine.timers = types.SimpleNamespace(close_timeout=30.0)  # type: ignore[assignment]  # as far as needed
         mine.seat = types.SimpleNamespace(held=False, lost=False, slot=0, release=release, settle=lambda: None)  # type: ignore[assignment]
         mine.round, mine._leave_until, mine.nonce = None, 0.0, "0000000a"
+        mine.board = types.SimpleNamespace(view=board.View())  # type: ignore[assignment]
         mine.config = types.SimpleNamespace(name="a")  # type: ignore[assignment]
         mine.leave()
         return tries
