@@ -29,6 +29,8 @@ class View:
     """Where the record is that of another run under the same name: its id."""
     over: bool = False
     """Whether that run is closed."""
+    newer: bool = False
+    """Whether others understand the record and this process does not."""
 
 
 class Board:
@@ -123,7 +125,7 @@ class Board:
             found = self._parse(body)
         except record.RecordError as error:
             events.refused("record", f"ConfigMap {self.name}: {error}")
-            return View(body=body, problem=str(error))
+            return View(body=body, problem=str(error), newer=isinstance(error, record.NewerError))
         if found.job != self._job:
             problem = f"ConfigMap {self.name} belongs to another job: {found.job!r}"
             return View(body=body, problem=problem, other_run=found.job, over=found.phase is record.Phase.CLOSED)

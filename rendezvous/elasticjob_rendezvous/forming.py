@@ -97,10 +97,9 @@ class Forming:
             return None
         self._keep_fresh()
         view = session.board.view
-        if self._taken(view):
-            self._patience.report(
-                f"{view.problem}. Give each run a name of its own (--rdzv-endpoint), or wait for its end"
-            )
+        if view.newer or self._taken(view):
+            advice = "" if view.newer else ". Give each run a name of its own (--rdzv-endpoint), or wait for its end"
+            self._patience.report(view.problem + advice)
             session.look(wanted=True)
             session.changed.wait(TICK)
             return None

@@ -185,8 +185,9 @@ class Seat:
 
     def _replace(self, old: kube.Object, new: lease.SlotLease, *, taken: bool) -> kube.Object | None:
         metadata = {k: v for k, v in old["metadata"].items() if k != "managedFields"}
-        others = {k: v for k, v in (metadata.get("annotations") or {}).items() if not k.startswith(lease.PREFIX)}
-        metadata["annotations"] = {**others, **lease.annotations(new)}
+        found, renewed = metadata.get("annotations") or {}, bool(new.nonce) and not taken
+        others = {k: v for k, v in found.items() if renewed or not k.startswith(lease.PREFIX)}
+        metadata["annotations"] = {k: v for k, v in others.items() if k not in lease.KEYS} | lease.annotations(new)
         spec = {**(old.get("spec") or {}), **self._spec(new)}
         if taken:
             spec["leaseTransitions"] = spec.get("leaseTransitions", 0) + 1

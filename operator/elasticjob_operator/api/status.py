@@ -184,6 +184,19 @@ _TIMES = {
 }
 
 
+_PARTS = (
+    "conditions", "countedPods", "lastResize", "slowNodes", "badClusterNodes", "refilled", "lastFailure", "progress",
+    "allocation",
+)  # fmt: skip
+
+_KEYS = frozenset({*_NUMBERS.values(), *_TEXTS.values(), *_TIMES.values(), *_PARTS})
+
+
+def unknown(data: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a newer version of the operator has written besides: whoever writes the status leaves it as it is."""
+    return {key: value for key, value in (data or {}).items() if key not in _KEYS}
+
+
 def dump(status: Status) -> dict[str, Any]:
     """The API's form. Numbers are always there, what is absent is not."""
     data: dict[str, Any] = {key: _bounded(key, getattr(status, field)) for field, key in _NUMBERS.items()}
@@ -309,7 +322,7 @@ def _parse_failure(data: Mapping[str, Any]) -> Failure:
         time=times.parse(data["time"]) or 0,
         cluster_node=str(data.get("clusterNode", "")),
         reason=str(data.get("reason", "")),
-        what=FailureClass(data.get("class", FailureClass.USER_ERROR)),
+        what=next((one for one in FailureClass if one.value == data.get("class")), FailureClass.USER_ERROR),
         round=int(data.get("round", 0)),
         details=str(data.get("details", "")),
     )

@@ -37,6 +37,9 @@ from elasticjob_rendezvous.round.record import Phase, Result
 
 INVALID_SPEC = "InvalidSpec"
 
+ROUND_TOO_NEW = "RoundTooNew"
+"""The round is a later version's, whose operator was here before, and its agents are. It is left to them."""
+
 SOON = 0.1
 """Seconds until what had to wait for the status to be written: Leases of the dead are freed, lost pods replaced."""
 
@@ -53,8 +56,8 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
         return Decision(status=job.status, actions=(DeleteJob(job.uid),))
     if job.deleting or (observed.round.record is None and job.status.finished):
         return Decision(status=job.status, wake_after=expiry)  # owner references do the rest
-    if isinstance(spec, str):
-        return _stuck(observed, Problem(INVALID_SPEC, spec), now, state="Invalid")
+    if isinstance(spec, str) or observed.round.newer:
+        return _unread(observed, now)
     if _waits_for_the_first_decision(observed):
         return Decision(status=dataclasses.replace(job.status, state="Suspended", reason=UNDECIDED))
     seen = runs.filled(observed, spec)
@@ -94,11 +97,11 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     )
 
 
+<<<<<<< HEAD
 def _has_leases(situation: Situation) -> bool:
     """Whether all nodes of the round have Leases: then nothing that may be refused keeps it from being written."""
     return not situation.spec.rendezvous.told or situation.record.plan <= situation.observed.leases.keys()
-
-
+=======
 def _makes_pod(action: Action) -> bool:
     return isinstance(action, Create) and action.kind == "Pod"
 
@@ -179,8 +182,15 @@ def _knowing(situation: Situation, known: status.Status) -> Situation:
     return dataclasses.replace(situation, observed=dataclasses.replace(situation.observed, job=job))
 
 
+def _unread(observed: Observed, now: int) -> Decision:
+    job = observed.job
+    if isinstance(job.spec, str):
+        return _stuck(observed, Problem(INVALID_SPEC, job.spec), now, state="Invalid")
+    return _stuck(observed, Problem(ROUND_TOO_NEW, observed.round.error), now, state=job.status.state)
+
+
 def _stuck(observed: Observed, problem: Problem, now: int, *, state: str) -> Decision:
-    """A spec that can't be understood, or a round that has no place: nothing is touched, and the status says why."""
+    """A spec or a round that can't be understood, or a round that has no place: nothing is touched, the status says why."""
     job, old = observed.job, observed.job.status
     bad = conditions.Condition(conditions.PODS_READY, holds=False, reason=problem.reason, message=problem.message)
     stamped = conditions.kept(old.conditions, dataclasses.replace(bad, since=now, generation=job.generation))

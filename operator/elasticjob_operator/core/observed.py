@@ -19,11 +19,15 @@ from elasticjob_rendezvous.round.record import Member, Record
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """The job's ConfigMap. Missing: no ``version``. Unreadable: no ``record``, and ``error`` says why."""
+    """The job's ConfigMap. Missing: no ``version``. Unreadable: no ``record``, and ``error`` says why.
+
+    ``newer``: it is unreadable only to this version of the operator.
+    """
 
     record: Record | None = None
     version: str = ""
     error: str = ""
+    newer: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

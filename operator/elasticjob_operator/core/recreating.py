@@ -34,5 +34,5 @@ def record(observed: Observed, spec: Spec) -> Record:
         absent=frozenset(slot for slot in plan if slot not in observed.live),
         failures=job.status.failed_rounds,
     )
-    result = Result(job.status.result)
+    result = next((one for one in Result if one.value == job.status.result), Result.NONE)
     return fresh if result is Result.NONE else changing.closed(fresh, result)

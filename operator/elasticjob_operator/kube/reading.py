@@ -144,7 +144,7 @@ def _round(job: jobs.Job, item: dict[str, Any] | None) -> observed.Round:
     try:
         found = record.parse(text if text is not None else "")
     except record.RecordError as error:
-        return observed.Round(version=version, error=str(error)[:200])
+        return observed.Round(version=version, error=str(error)[:200], newer=isinstance(error, record.NewerError))
     if found.job != job.uid:
         return observed.Round(version=version, error="it is another job's")
     return observed.Round(record=found, version=version)

@@ -97,7 +97,9 @@ class Reconciler:
 
     async def _write_status(self, reading: Reading, new: status.Status) -> bool:
         """Write the status if it has changed; whether it has."""
-        if new == reading.observed.job.status or (data := status.dump(new)) == reading.job.get("status"):
+        before = reading.job.get("status")
+        data = status.unknown(before) | status.dump(new)
+        if new == reading.observed.job.status or data == before:
             return False
         await self._client.replace("ElasticJob", {**reading.job, "status": data}, sub="status")
         return True

@@ -26,6 +26,9 @@ FAILURE = PREFIX + "failure"
 PAUSE = PREFIX + "pause"
 BUSY = PREFIX + "busy"
 
+KEYS = frozenset({JOB, ARRIVED, STORE, SEEN, LEFT, FINISHED, CHECKPOINTED, PROGRESS, FAILURE, PAUSE, BUSY})
+"""All that this version writes. What others begin with ``PREFIX`` are a newer version's."""
+
 JOB_LABEL = PREFIX + "job-name"
 SLOT_LABEL = PREFIX + "slot"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"

@@ -2,6 +2,10 @@
 
 A record is read from, and written to, the key ``round`` of the job's ConfigMap. This module turns text into a frozen
 value and back; it never guesses: what can't be read is an error, and never "there is no rendezvous yet".
+
+Parties of several versions share a record while an operator or an image is replaced. A version of the project that adds
+a field or a reason leaves ``VERSION`` as it is: others keep the field as it stands (:attr:`Record.more`), in later
+rounds too, and show the reason. One that adds a phase, a result or another meaning of a field counts it up.
 """
 
 from __future__ import annotations
@@ -27,12 +31,20 @@ MAX_NUMBER = 2**31 - 1
 MAX_END = 512
 """Characters of ``end`` that are kept."""
 
+MAX_MORE = 4096
+"""Characters of what a newer version has written besides: more is let go."""
+
 _NONCE = re.compile(r"[0-9a-f]{8}")
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 STORE_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
 
 
 class RecordError(ValueError):
     """A record that can't be read, with the reason. Nobody acts on it; the operator replaces it with a higher round."""
+
+
+class NewerError(RecordError):
+    """A record of a version to come. Others understand it: nobody who does not may replace it."""
 
 
 class Phase(str, enum.Enum):
@@ -45,7 +57,7 @@ class Phase(str, enum.Enum):
 
 
 class Reason(str, enum.Enum):
-    """Why a round was opened."""
+    """Why a round was opened. One that a newer version has is its own text."""
 
     STARTED = "Started"
     POD_LOST = "PodLost"
@@ -58,6 +70,14 @@ class Reason(str, enum.Enum):
     STATE_LOST = "StateLost"
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Reason | None:
+        if not isinstance(value, str) or not _REASON.fullmatch(value):
+            return None
+        new = str.__new__(cls, value)
+        new._name_ = new._value_ = value
+        return new
 
 
 class Result(str, enum.Enum):
@@ -121,6 +141,8 @@ class Record:
     end: str = ""
     """Why it was closed, in a line for people; where nobody says, nothing."""
     writer: str = ""
+    more: str = ""
+    """Fields that a newer version has written, as JSON."""
 
     def __post_init__(self) -> None:
         for broken, rule in (
@@ -153,6 +175,12 @@ class Record:
         return self.phase in (Phase.SEALED, Phase.FINISHING)
 
 
+_KEYS = frozenset({
+    "version", "job", "number", "phase", "reason", "plan", "absent", "suspects", "sealed", "members", "store",
+    "failures", "notice", "minNodes", "sizes", "result", "end", "writer",
+})  # fmt: skip
+
+
 def dump(record: Record) -> str:
     """The text of *record*: one line of JSON with fixed keys, so that equal records are equal texts."""
     return json.dumps(
@@ -175,6 +203,7 @@ def dump(record: Record) -> str:
             "result": record.result.value,
             **({"end": record.end} if record.end else {}),
             "writer": record.writer,
+            **(json.loads(record.more) if record.more else {}),
         },
         separators=(",", ":"),
     )
@@ -184,21 +213,27 @@ def parse(text: str) -> Record:
     """The record that *text* holds.
 
     Raises:
-        RecordError: it holds none: not JSON, too long, of another version, a field missing or of the wrong kind, or an
-            invariant of :class:`Record` broken.
+        NewerError: it is of a version to come.
+        RecordError: it holds none: not JSON, too long, a field missing or of the wrong kind, or an invariant of
+            :class:`Record` broken.
     """
     if len(text) > MAX_BYTES:
         raise RecordError(f"the round record has {len(text)} characters, more than {MAX_BYTES}")
     try:
         data = json.loads(text)
         return _from_json(data)
+    except NewerError:
+        raise
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise RecordError(f"unreadable round record: {error}") from error
 
 
 def _from_json(data: Any) -> Record:
-    if data["version"] != VERSION:
-        raise RecordError(f"version {data['version']!r} where {VERSION} is understood")
+    version = _count(data["version"])
+    if version > VERSION:
+        raise NewerError(f"a round record of version {version}, and {VERSION} is understood here: upgrade to read it")
+    if version != VERSION:
+        raise RecordError(f"no version of a round record: {version}")
     return Record(
         job=_text(data["job"]),
         number=_count(data["number"]),
@@ -217,7 +252,13 @@ def _from_json(data: Any) -> Record:
         result=Result(data["result"]),
         end=_text(data.get("end", ""))[:MAX_END],
         writer=_text(data["writer"]),
+        more=_more({key: value for key, value in data.items() if key not in _KEYS}),
     )
+
+
+def _more(unknown: dict[str, Any]) -> str:
+    text = json.dumps(unknown, separators=(",", ":"), sort_keys=True) if unknown else ""
+    return text if len(text) <= MAX_MORE else ""
 
 
 def _text(value: Any) -> str:

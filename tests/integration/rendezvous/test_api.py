@@ -186,6 +186,27 @@ def test_who_leaves_a_wanted_slot_is_named_until_the_next_holder(either_job: Job
     assert either_job.leases()[0].lease.left == ""
 
 
+def test_what_a_newer_version_says_of_a_holder_stays_as_long_as_that_holds_the_slot(either_job: Job) -> None:
+    either_job.plan([0])
+    mine = sit(either_job, 0, "0000000a")
+    mine.read()
+    assert mine.take(1, "10.0.0.1:1")
+    body = either_job.api.get(kube.LEASE, mine.name)
+    assert body is not None
+    body["metadata"]["annotations"] |= {"elasticjob.dev/new": "1", "mine": "2"}
+    assert either_job.api.replace(kube.LEASE, body)
+
+    def others() -> dict[str, str]:
+        found = either_job.api.get(kube.LEASE, mine.name)
+        assert found is not None
+        return {k: v for k, v in found["metadata"]["annotations"].items() if k not in lease.KEYS}
+
+    assert mine.write(arrived=2)
+    assert others() == {"elasticjob.dev/new": "1", "mine": "2"}
+    mine.release()
+    assert others() == {"mine": "2"}
+
+
 # Lists and watches
 
 

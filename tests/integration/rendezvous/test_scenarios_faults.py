@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from elasticjob_rendezvous import kube
-from elasticjob_rendezvous.round import changing
-from elasticjob_rendezvous.round.record import KEY, Reason
+from elasticjob_rendezvous.round import changing, lease
+from elasticjob_rendezvous.round.record import KEY, Reason, dump
 from support import rendezvous_api, rendezvous_disguises
 from support.rendezvous_jobs import until
 from support.rendezvous_nodes import Nodes, again, called, meet, met, rendezvous, waiting
@@ -81,6 +82,21 @@ def test_what_cannot_be_read_is_refused_counted_and_repaired_with_a_higher_round
     assert [node.call(waiting) for node in both] == [0, 0], "training goes on"
     assert {world.number for world in meet(*both)} == {2}
     assert all("refused: ConfigMap" in node.text() for node in both)
+
+
+def test_a_record_of_a_version_to_come_is_left_alone(fake_job: Job, nodes: Nodes) -> None:
+    record = changing.started(fake_job.uid, ())
+    text = json.dumps({**json.loads(dump(record)), "version": 2, "phase": "Paused"})
+    name = f"{fake_job.name}-rendezvous"
+    metadata = {"name": name, "labels": {lease.JOB_LABEL: fake_job.name}}
+    written = fake_job.api.create(kube.CONFIG_MAP, {"metadata": metadata, "data": {KEY: text}})
+    both = nodes.several([0, 1], planned=False, nnodes="2:2")
+    for node in both:
+        node.begin(rendezvous)
+    until(lambda: all("version 2, and 1 is understood here" in node.text() for node in both), "they say so")
+    assert fake_job.api.get(kube.CONFIG_MAP, name) == written
+    assert fake_job.api.replace(kube.CONFIG_MAP, {**(written or {}), "data": {KEY: dump(record)}})
+    assert {world.number for world in met(*both)} == {1}
 
 
 @pytest.mark.scenario(66)

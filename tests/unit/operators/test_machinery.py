@@ -734,6 +734,23 @@ async def test_a_status_that_was_decided_on_an_older_job_is_not_written() -> Non
     assert client.objects["ElasticJob", "digits"] == newer
 
 
+async def test_what_a_newer_version_has_added_to_a_status_outlasts_this_ones_writes() -> None:
+    client = a_cluster()
+    await looked(client)
+    job = client.objects["ElasticJob", "digits"]
+    job["status"]["ofTheNextVersion"] = {"much": "more"}
+    before = copy.deepcopy(job)
+
+    await looked(client)
+    assert client.objects["ElasticJob", "digits"] == before, "nothing to say"
+    job = client.objects["ElasticJob", "digits"]
+    job["spec"]["nodes"], job["metadata"]["generation"] = 4, 2
+    await looked(client)
+
+    status = client.objects["ElasticJob", "digits"]["status"]
+    assert (status["wantedNodes"], status["ofTheNextVersion"]) == (4, {"much": "more"})
+
+
 async def test_in_a_namespace_that_ends_nothing_is_tried_again() -> None:
     client, waiting = a_cluster(), queue.Queue()
     client.refuse["ServiceAccount"] = errors.EndingError(403, "the namespace is being terminated")

@@ -327,6 +327,23 @@ def test_whose_slot_is_planned_is_missed(me: agent.Process, record: Record, *, w
     assert agent.wanted(me, record) is wanted
 
 
+@pytest.mark.parametrize("record", [OPEN, ROUND_1, ROUND_2])
+@pytest.mark.parametrize("slot", [0, 2, 3])
+@pytest.mark.parametrize("arrived", [0, 1, 2])
+def test_what_a_newer_version_has_written_besides_changes_no_decision(record: Record, slot: int, arrived: int) -> None:
+    newer = dataclasses.replace(record, reason=Reason("NodeDefragmented"), more='{"zones":[1]}')
+    me = dataclasses.replace(ME, slot=slot, nonce=NONCES[slot], pod=f"pod-{slot}")
+    leases = [held(slot, arrived), *(held(other, 2) for other in range(3) if other != slot)]
+
+    def decided(seen: Record) -> agent.Action:
+        return agent.decide(at(seen, *leases, me=me, waited=1000))
+
+    found, known = decided(newer), decided(record)
+    assert type(found) is type(known)
+    if isinstance(found, Write) and isinstance(known, Write):
+        assert (found.record.more, found.record.number) == (newer.more, known.record.number)
+
+
 # Judging
 
 

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_rendezvous.round import changing, record, slots
-from elasticjob_rendezvous.round.record import Member, Notice, Phase, Reason, Record, RecordError, Result
+from elasticjob_rendezvous.round.record import Member, NewerError, Notice, Phase, Reason, Record, RecordError, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SEALED = Record(
     job="0f2e",
@@ -99,11 +103,16 @@ def test_thousand_members_fit() -> None:
         "[" * 100_000,
         " " * (record.MAX_BYTES + 1),
         changed(version=2),
+        changed(version=0),
+        changed(version=True),
+        changed(version="1"),
         changed(number=0),
         changed(number="4"),
         changed(number=True),
         changed(phase="Sleeping"),
-        changed(reason="Because"),
+        changed(reason="Because of it"),
+        changed(reason=""),
+        changed(reason="x" * 65),
         changed(plan="0-"),
         changed(absent="7"),
         changed(suspects=["nobody"]),
@@ -128,6 +137,55 @@ def test_thousand_members_fit() -> None:
 def test_what_is_not_a_record_is_an_error_and_never_an_empty_one(text: str) -> None:
     with pytest.raises(RecordError):
         record.parse(text)
+
+
+# Other versions
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+REASONS = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,63}", fullmatch=True)
+LATER: list[Callable[[Record], Record]] = [
+    lambda r: changing.amended(r, plan={0, 1, 2, 3}),
+    lambda r: changing.noticed(r, None),
+    lambda r: changing.bounded(r, min_nodes=1, sizes=()),
+    changing.finishing,
+    lambda r: changing.closed(r, Result.FAILED, "why"),
+    lambda r: changing.opened(r, Reason.RESIZED),
+    lambda r: changing.sealed(changing.opened(r, Reason.POD_LOST), r.members, r.store),
+]
+
+
+@given(st.dictionaries(st.text(min_size=1), JSON, max_size=4), REASONS)
+def test_what_a_newer_version_may_write_is_read_and_kept(fields: dict[str, Any], reason: str) -> None:
+    more = {key: value for key, value in fields.items() if key not in record._KEYS}
+
+    found = record.parse(changed(**more, reason=reason))
+
+    assert (found.reason.value, dataclasses.replace(found, more="", reason=SEALED.reason)) == (reason, SEALED)
+    for later in LATER:
+        text = record.dump(later(found))
+        assert json.loads(text).items() >= more.items()
+        assert record.parse(text) == later(found)
+
+
+def test_more_than_is_sensible_is_let_go() -> None:
+    assert record.parse(changed(more="x" * record.MAX_MORE)) == SEALED
+
+
+def test_a_reason_of_a_newer_version_is_none_of_ours() -> None:
+    found = record.parse(changed(reason="NodeDefragmented")).reason
+    assert found not in set(Reason)
+    assert found == Reason("NodeDefragmented")
+    assert copy.deepcopy(found) == found
+
+
+def test_a_record_of_a_version_to_come_is_said_to_be_one() -> None:
+    with pytest.raises(NewerError, match="version 2, and 1 is understood here: upgrade"):
+        record.parse(changed(version=2, phase="Sleeping"))
 
 
 @given(st.text() | st.dictionaries(st.sampled_from(list(json.loads(record.dump(SEALED)))), st.text()).map(json.dumps))
