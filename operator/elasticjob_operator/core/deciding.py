@@ -33,7 +33,7 @@ from elasticjob_operator.core.actions import Action, Create, Decision, DeleteJob
 from elasticjob_operator.core.observed import Observed
 from elasticjob_operator.core.situation import Situation, Step
 from elasticjob_rendezvous.round import changing
-from elasticjob_rendezvous.round.record import Phase, Result
+from elasticjob_rendezvous.round.record import Phase, Record, Result
 
 INVALID_SPEC = "InvalidSpec"
 
@@ -97,11 +97,11 @@ def decide(observed: Observed, now: int, problems: tuple[Problem, ...] = ()) -> 
     )
 
 
-<<<<<<< HEAD
 def _has_leases(situation: Situation) -> bool:
     """Whether all nodes of the round have Leases: then nothing that may be refused keeps it from being written."""
     return not situation.spec.rendezvous.told or situation.record.plan <= situation.observed.leases.keys()
-=======
+
+
 def _makes_pod(action: Action) -> bool:
     return isinstance(action, Create) and action.kind == "Pod"
 
@@ -124,10 +124,17 @@ def _waits_for_the_first_decision(observed: Observed) -> bool:
 
 
 def _stepped(situation: Situation) -> tuple[Situation, Step]:
-    """The situation once the next record is written, and that."""
+    """The situation once the next record is written, and that: not before all is counted that it would forget."""
     readable = recreating.readable(situation.observed)
     step = rounds.step(situation) if readable else Step(situation.record)
+    if readable and step.record and _forgotten(situation, step.record):
+        step = Step(wake_after=SOON)
     return dataclasses.replace(situation, record=step.record or situation.record), step
+
+
+def _forgotten(situation: Situation, record: Record) -> bool:
+    """Whether *record* is of a job, or without slots, whose pods count for nothing."""
+    return bool(situation.uncounted - (frozenset() if record.phase is Phase.CLOSED else record.plan))
 
 
 def _pods(situation: Situation, known: status.Status) -> tuple[Action, ...]:
@@ -190,7 +197,7 @@ def _unread(observed: Observed, now: int) -> Decision:
 
 
 def _stuck(observed: Observed, problem: Problem, now: int, *, state: str) -> Decision:
-    """A spec or a round that can't be understood, or a round that has no place: nothing is touched, the status says why."""
+    """What can't be understood, or a round that has no place: nothing is touched, and the status says why."""
     job, old = observed.job, observed.job.status
     bad = conditions.Condition(conditions.PODS_READY, holds=False, reason=problem.reason, message=problem.message)
     stamped = conditions.kept(old.conditions, dataclasses.replace(bad, since=now, generation=job.generation))

@@ -31,7 +31,9 @@ def actions(situation: Situation, *, resized: int | None) -> Iterator[Action]:
     yield from _spent(situation)
     yield from _surplus(situation, resized)
     yield from _old(situation)
-    wait, done = backoff(situation), situation.finished | _unsaid(situation)
+    wait, done = backoff(situation), situation.finished
+    if situation.spec.rendezvous.told:  # the next pod might take the Lease that alone tells of the one before
+        done |= situation.uncounted
     avoid = avoiding.avoided(avoiding.remembered(situation))
     fresh = building.digest(situation.spec.template, avoid)
     for slot in sorted(situation.record.plan):
@@ -65,15 +67,6 @@ def overstayed(situation: Situation, pod: Pod) -> bool:
     if pod.trainer_ended is None or pod.uid in situation.counters.fresh:
         return False
     return situation.since(pod.trainer_ended) >= LEAVING_SECONDS
-
-
-def _unsaid(situation: Situation) -> frozenset[int]:
-    """Slots of lost pods that no status counts yet: the next pod might take the Lease that alone tells of that."""
-    if not situation.spec.rendezvous.told:
-        return frozenset()
-    lost, observed = set(situation.counters.lost), situation.observed
-    ending = {pod.slot for pod in observed.pods if pod.uid in lost}
-    return frozenset(ending | {slot for slot, lease in observed.leases.items() if {lease.pod, lease.left} & lost})
 
 
 def _next_pod(situation: Situation, slot: int, avoid: tuple[str, ...]) -> dict[str, object]:

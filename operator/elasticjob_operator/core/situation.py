@@ -62,6 +62,15 @@ class Situation:
         """The moment as noted before, if that was of the *same* thing; what is seen for the first time is now."""
         return moment if same and moment is not None else self.now
 
+    @functools.cached_property
+    def uncounted(self) -> frozenset[int]:
+        """Slots of lost and failed pods that no status counts yet. Until one does, all that tells of them is that they
+        are named where they are, by a pod's object or a Lease, and that the slot is planned.
+        """
+        fresh, observed = self.counters.fresh, self.observed
+        ending = {pod.slot for pod in observed.pods if pod.uid in fresh}
+        return frozenset(ending | {slot for slot, lease in observed.leases.items() if {lease.pod, lease.left} & fresh})
+
     @property
     def known_round(self) -> bool:
         """Whether the status tells of this round in this phase, and for nodes, if there are any now."""
