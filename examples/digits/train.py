@@ -222,6 +222,7 @@ class Run:
         content = read_together(self.checkpoint_path)
         if content:
             self.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
+        train.restored()
         if dist.get_rank() == 0:
             info = train.round_info()
             where = f"round {info.number} ({info.reason}), " if info else ""

@@ -108,7 +108,7 @@ class TrainDir:
 def _parsed(data: Any) -> tuple[lease.Progress | None, str] | None:
     if not isinstance(data, dict):
         return None
-    wanted = {key: data.get(key) for key in ("round", "step", "samples", "loss")}
+    wanted = {key: data.get(key) for key in ("round", "step", "samples", "loss", "restored")}
     found = lease.parse(0, "", {lease.PROGRESS: json.dumps(wanted)})
     done = data.get("checkpointed")
     return found.progress, done if isinstance(done, str) and len(done) <= lease.MAX_TEXT else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import statistics
 import sys
 import time
@@ -18,6 +19,7 @@ import yaml
 
 from cluster import LocalCluster
 from demo import staging, story
+from elasticjob_operator.core import timing
 from support import checkout, e2e_scenes
 
 if TYPE_CHECKING:
@@ -129,19 +131,22 @@ def node_dies(cluster: LocalCluster, scene: Scene, figures: Figures) -> None:
 
 def only_pod_lost(scene: Scene, figures: Figures) -> None:
     """Rung 5: nobody is left to go on, so the job waits for the replacement."""
-    scene.run("scale", f"elasticjob/{story.JOB}", "--replicas=1")
     before = whole(scene, 1)
     gone = story.lose_pod(scene, scene.pod_of(before.members[0]))
     _, step = trained(scene, "the replacement", lambda one: one.number > before.number)
     figures.add("rung_wait", step - gone)
 
 
-def steps(scene: Scene) -> None:
+def steps(scene: Scene, figures: Figures) -> None:
     """What the operator itself says of each round: where its time went."""
     notes = "jsonpath={range .items[*]}{.message}{'\\n'}{end}"
-    print(
-        scene.kubectl("-n", scene.view.namespace, "get", "events", "--field-selector=reason=RoundTrains", "-o", notes)
+    told = scene.kubectl(
+        "-n", scene.view.namespace, "get", "events", "--field-selector=reason=RoundTrains", "-o", notes
     )
+    print(told)
+    for step, words in timing.STEPS.items():
+        for seconds in re.findall(rf"{words} ([0-9.]+) s", told):
+            figures.add(f"{step}_of_all_rounds", float(seconds))
 
 
 def many_recreated(scene: Scene, figures: Figures) -> None:
@@ -155,19 +160,27 @@ def many_recreated(scene: Scene, figures: Figures) -> None:
     }
     scene.kubectl("-n", scene.view.namespace, "apply", "-f", "-", input=yaml.safe_dump(job))
 
-    def others(known: set[str], phase: str) -> bool:
-        pods = scene.view.objects["pods"].values()
-        found = [p for p in pods if p["metadata"]["uid"] not in known and not p["metadata"].get("deletionTimestamp")]
-        return len([p for p in found if phase in ("", p["status"].get("phase"))]) == MANY
+    scene.wait("thirty pods", lambda: _there(scene, set(), "Running"), seconds=PATIENCE)
+    for _ in range(RUNS):
+        all_lost(scene, figures)
 
-    scene.wait("thirty pods", lambda: others(set(), "Running"), seconds=PATIENCE)
+
+def all_lost(scene: Scene, figures: Figures) -> None:
+    """All pods go at once, without grace."""
     lost = set(scene.pods.values())
     scene.run("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
     began = time.monotonic()
-    scene.wait("thirty others", lambda: others(lost, ""), seconds=PATIENCE)
+    scene.wait("thirty others", lambda: _there(scene, lost, ""), seconds=PATIENCE)
     figures.add("recreate_30_pods", time.monotonic() - began)
-    scene.wait("thirty that run", lambda: others(lost, "Running"), seconds=PATIENCE)
+    scene.wait("thirty that run", lambda: _there(scene, lost, "Running"), seconds=PATIENCE)
     figures.add("recreate_30_pods_running", time.monotonic() - began)
+
+
+def _there(scene: Scene, known: set[str], phase: str) -> bool:
+    """Whether thirty pods beside those that are known are in this phase, or in any."""
+    pods = scene.view.objects["pods"].values()
+    found = [p for p in pods if p["metadata"]["uid"] not in known and not p["metadata"].get("deletionTimestamp")]
+    return len([p for p in found if phase in ("", p["status"].get("phase"))]) == MANY
 
 
 def main() -> int:
@@ -178,14 +191,19 @@ def main() -> int:
         staging.install_operator(cluster)
         with e2e_scenes.scene(cluster, "bench-lifecycle") as scene:
             story.start_with_two(scene)
-            scaled(scene, figures)
+            for _ in range(RUNS):
+                scene.run("scale", f"elasticjob/{story.JOB}", "--replicas=2")
+                scaled(scene, figures)
             for _ in range(RUNS):
                 workers_killed(scene, figures)
                 pod_lost(scene, figures)
             if isinstance(cluster, LocalCluster):
-                node_dies(cluster, scene, figures)
-            only_pod_lost(scene, figures)
-            steps(scene)
+                for _ in range(RUNS):
+                    node_dies(cluster, scene, figures)
+            scene.run("scale", f"elasticjob/{story.JOB}", "--replicas=1")
+            for _ in range(RUNS):
+                only_pod_lost(scene, figures)
+            steps(scene, figures)
             scene.run("delete", f"elasticjob/{story.JOB}", "--wait=false")
         with e2e_scenes.scene(cluster, "bench-many") as scene:
             many_recreated(scene, figures)

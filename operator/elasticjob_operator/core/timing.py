@@ -1,9 +1,10 @@
 """How long a job stands still for a new round, step by step, as the operator sees it: what is measured, not decided.
 
-Four steps: *detect*, from a worker's failure to the round that answers it (where the worker left a time); *stop*, until
-every expected process has arrived; *form*, until the round is sealed; *step*, until its first training step is
-reported, with the checkpoint's reading in it. Times are seconds of the caller's clock; an operator that starts in the
-middle of a round tells nothing of it.
+Five steps: *detect*, from a worker's failure (where it left a time), or a silent node's last sign of life, to the round
+that answers it; *stop*, until every expected process has arrived; *form*, until the round is sealed; *restore*, until
+the new processes have their state (where the script says so, else it is in the next one); *step*, until the first
+training step is reported. Times are seconds of the caller's clock; an operator that starts in the middle of a round
+tells nothing of it.
 """
 
 import dataclasses
@@ -12,7 +13,13 @@ from elasticjob_operator.core.actions import Event
 from elasticjob_operator.core.observed import Observed
 from elasticjob_rendezvous.round.record import Phase, Reason, Record
 
-STEPS = {"detect": "noticed", "stop": "all nodes there", "form": "round formed", "step": "first step"}
+STEPS = {
+    "detect": "noticed",
+    "stop": "all nodes there",
+    "form": "round formed",
+    "restore": "state restored",
+    "step": "first step",
+}
 """The steps in their order, and in words that fit whatever the round came after: a first one has nobody to stop."""
 
 _RUNGS = {
@@ -46,6 +53,7 @@ class Passage:
     gathered: float | None = None
     sealed: float | None = None
     stepped: float | None = None
+    restored_in: float | None = None
 
 
 def advanced(known: Passage | None, observed: Observed, now: float, wall: float) -> Passage | None:
@@ -65,7 +73,7 @@ def advanced(known: Passage | None, observed: Observed, now: float, wall: float)
         known = dataclasses.replace(known, sealed=now, size=len(record.members))
     progress = observed.progress
     if known.stepped is None and known.sealed and progress is not None and progress.round == record.number:
-        known = dataclasses.replace(known, stepped=now)
+        known = dataclasses.replace(known, stepped=now, restored_in=progress.restored)
     return known
 
 
@@ -86,8 +94,15 @@ def samples(passage: Passage) -> dict[str, float]:
     if None in moments:
         return {}
     opened, gathered, sealed, stepped = (moment or 0.0 for moment in moments)
-    found = {"stop": gathered - opened, "form": sealed - gathered, "step": stepped - sealed}
-    return found if passage.detected_in is None else {"detect": passage.detected_in, **found}
+    restored = None if passage.restored_in is None else min(passage.restored_in, stepped - sealed)
+    found = {
+        "detect": passage.detected_in,
+        "stop": gathered - opened,
+        "form": sealed - gathered,
+        "restore": restored,
+        "step": stepped - sealed - (restored or 0.0),
+    }
+    return {step: seconds for step, seconds in found.items() if seconds is not None}
 
 
 def event(passage: Passage, record: Record) -> Event:
@@ -104,7 +119,14 @@ def _gathered(observed: Observed, record: Record) -> bool:
 
 
 def _detected_in(observed: Observed, record: Record, wall: float) -> float | None:
-    """Seconds since the first worker of the last round failed. Its clock is another's: never less than none."""
+    """Seconds since the first worker of the last round failed, or the first silent node renewed its Lease.
+
+    Their clocks are others': never less than none.
+    """
+    if record.reason is Reason.PEER_SILENT:
+        silent = [slot for slot, lease in observed.leases.items() if lease.nonce in record.suspects]
+        heard = [observed.renewed[slot] for slot in silent if slot in observed.renewed]
+        return max(0.0, wall - min(heard)) if heard else None
     failures = [lease.failure for lease in observed.leases.values() if lease.failure]
     times = [failure.time for failure in failures if failure.round == record.sealed and failure.time]
     return max(0.0, wall - min(times)) if times and record.reason is Reason.WORKERS_FAILED else None

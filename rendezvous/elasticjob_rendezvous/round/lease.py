@@ -54,12 +54,17 @@ _HOLDER = re.compile(rf"({_POD.pattern})/([0-9a-f]{{8}})")
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far the job's training is, as global rank 0 last reported it."""
+    """How far the job's training is, as global rank 0 last reported it.
+
+    ``restored``: seconds from the round's begin until that process had its state, where the script says so. Of how far
+    training is it is no part.
+    """
 
     round: int
     step: int
     samples: int
     loss: float | None
+    restored: float | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,7 +241,8 @@ def _progress_text(progress: Progress | None) -> str:
         return ""
     loss = progress.loss if progress.loss is not None and math.isfinite(progress.loss) else None  # JSON has no NaN
     data = {"round": progress.round, "step": progress.step, "samples": progress.samples, "loss": loss}
-    return json.dumps(data, separators=(",", ":"))
+    more = {} if progress.restored is None else {"restored": round(progress.restored, 3)}
+    return json.dumps({**data, **more}, separators=(",", ":"))
 
 
 def _progress(text: str) -> Progress:
@@ -249,7 +255,13 @@ def _progress(text: str) -> Progress:
         step=_count(data["step"]),
         samples=_count(data["samples"]),
         loss=None if loss is None else float(loss),
+        restored=_length(data.get("restored")),
     )
+
+
+def _length(value: Any) -> float | None:
+    """A length of time that is only told: one that makes no sense is none."""
+    return float(value) if value is not None and _finite(value) and value >= 0 else None
 
 
 def _failure_text(failure: Failure | None) -> str:

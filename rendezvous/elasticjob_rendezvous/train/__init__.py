@@ -5,7 +5,7 @@ checkpoint. What this package adds is that less is lost and more is known:
 
 * :func:`checkpoint_wanted`, :func:`agree_on_checkpoint`, :func:`checkpointed`: a checkpoint just before a resize, so
   that no step is trained twice;
-* :func:`report_progress`: step, samples and loss in the job's status;
+* :func:`report_progress`: step, samples and loss in the job's status; :func:`restored`: how long the way there took;
 * :func:`round_info`: which round this is, of how many nodes and why;
 * :class:`ElasticSampler`: each sample exactly once an epoch, however often the world changes within it, and
   :class:`Collate`, with which a ``DataLoader`` takes a share that is empty.
@@ -25,6 +25,7 @@ from elasticjob_rendezvous.train.channel import (
     checkpoint_wanted,
     checkpointed,
     report_progress,
+    restored,
     round_info,
 )
 from elasticjob_rendezvous.train.collating import Collate
@@ -42,5 +43,6 @@ __all__ = [
     "checkpoint_wanted",
     "checkpointed",
     "report_progress",
+    "restored",
     "round_info",
 ]

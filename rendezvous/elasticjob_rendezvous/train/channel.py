@@ -7,6 +7,7 @@ waits, locks or talks to the network, and nothing here imports the agent's side.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
 import functools
 import json
@@ -64,6 +65,7 @@ class Channel:
         self._notice: tuple[tuple[int, int], Notice] | None = None  # with the inode and mtime that it was read at
         self._answered = ""
         self._report: dict[str, Any] = {}
+        self._restored: float | None = None
         self._written_at = -math.inf
         self._held_back = False
         self._complained = False
@@ -91,6 +93,12 @@ class Channel:
         current = self._current_notice()
         self._answered = notice.id or (current.id if current else self._answered)
         self._write()
+
+    def restored(self) -> None:
+        """Note how long after its agent has joined the round this process got so far. Both have one clock."""
+        if self._directory is not None:
+            with contextlib.suppress(OSError):
+                self._restored = max(0.0, time.time() - (self._directory / "round.json").stat().st_mtime)
 
     def report_progress(
         self, *, step: int, samples: int, loss: float | torch.Tensor | None = None, busy: float | None = None
@@ -156,6 +164,8 @@ class Channel:
         report = {"step": 0, "samples": 0, "loss": None, **self._report, "checkpointed": self._answered}
         report["round"] = self._round_number
         report["loss"] = _finite(report["loss"])
+        if self._restored is not None:
+            report["restored"] = self._restored
         self._held_back = not self._replace("progress.json", json.dumps(report))
 
     def _replace(self, name: str, text: str) -> bool:
@@ -214,6 +224,14 @@ def checkpoint_wanted() -> Notice | None:
 def checkpointed(notice: Notice) -> None:
     """Say that the checkpoint that *notice* wanted is on storage. Call it on every rank; global rank 0 is heard."""
     _channel().checkpointed(notice)
+
+
+def restored() -> None:
+    """Say that this process has loaded its checkpoint and is about to train. Global rank 0 is heard.
+
+    How long a round took is then told in two parts, restoring and the first step; without it they are one.
+    """
+    _channel().restored()
 
 
 def report_progress(

@@ -263,6 +263,7 @@ def test_kubectl_applies_scales_explains_and_shows_it(control_plane: LocalCluste
 
     assert control_plane.kubectl("get", "ml", "shown", "-o", "jsonpath={.spec.nodes}") == "3"
     columns = control_plane.kubectl("get", "ej", "shown").split("\n")[0].split()
-    assert columns == ["NAME", "STATE", "NODES", "WANTED", "MIN", "MAX", "ROUND", "FAILURES", "STEP", "REASON", "AGE"]
+    size, life, why = ["NODES", "WANTED", "MIN", "MAX"], ["ROUND", "FAILURES", "RESIZES", "STEP"], ["REASON", "AGE"]
+    assert columns == ["NAME", "STATE", *size, *life, *why]
     assert "kubectl scale" in control_plane.kubectl("explain", "elasticjob.spec.nodes")
     control_plane.kubectl("delete", "ej", "shown")

@@ -1,5 +1,6 @@
 """How long a round takes, step by step, in metrics and in an event."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from elasticjob_operator.kube.queue import Key
 from elasticjob_operator.kube.stopwatch import Stopwatch
 from elasticjob_rendezvous.round.lease import Failure, Progress
 from elasticjob_rendezvous.round.record import Phase, Reason
-from support.operator_builders import a_round, held, running
+from support.operator_builders import a_round, held, nonce, running
 
 FAILURE = Failure(1, 1, "no", time=1000.0)
 
@@ -54,6 +55,29 @@ def test_each_step_of_a_round_is_timed() -> None:
         "round 2 trains 9.0 s after WorkersFailed: "
         "noticed 0.5 s, all nodes there 2.0 s, round formed 0.5 s, first step 6.0 s"
     )
+
+
+@pytest.mark.parametrize(("told", "parts"), [(4.5, (4.5, 1.5)), (60.0, (6.0, 0.0))])
+def test_restoring_is_timed_where_the_script_says_so(told: float, parts: tuple[float, float]) -> None:
+    last = at(Phase.SEALED, 0, 1)
+    reported = Progress(2, 7, 7, None, restored=told)
+
+    known = followed(*WHOLE[:5], (dataclasses.replace(last, leases={0: held(0, arrived=2, progress=reported)}), 9.0))
+
+    assert known is not None
+    samples = timing.samples(known)
+    assert (samples["restore"], samples["step"]) == parts
+    assert "state restored" in timing.event(known, a_round(number=2)).message
+
+
+def test_a_silent_node_is_noticed_since_its_last_sign_of_life() -> None:
+    silent = running(record=a_round(Phase.OPEN, 2, reason=Reason.PEER_SILENT, suspects=frozenset({nonce(1)})))
+    silent = dataclasses.replace(silent, renewed={0: 1009, 1: 993})
+
+    known = followed((silent, 0.5))
+
+    assert known is not None
+    assert known.detected_in == 7.5
 
 
 def test_the_time_without_wanted_nodes_is_no_part_of_it() -> None:

@@ -105,3 +105,15 @@ def test_a_long_message_is_cut_so_that_it_can_be_read_again() -> None:
     found = lease.parse(0, "u/00c0ffee", annotations).failure
     assert found is not None
     assert found.exit_code == 1
+
+
+@pytest.mark.parametrize(("written", "read"), [("4.5", 4.5), ("0", 0.0), ("-1", None), ("true", None), ('"x"', None)])
+def test_how_long_restoring_took_is_no_reason_to_refuse_a_report(written: str, read: float | None) -> None:
+    text = f'{{"round": 1, "step": 2, "samples": 3, "restored": {written}}}'
+
+    progress = lease.parse(0, "u/00c0ffee", {lease.PROGRESS: text}).progress
+
+    assert progress == Progress(1, 2, 3, None)
+    assert progress.restored == read
+    again = lease.annotations(SlotLease(0, pod="u", nonce="00c0ffee", progress=progress))
+    assert lease.parse(0, "u/00c0ffee", again).progress == progress

@@ -62,6 +62,20 @@ def test_a_notice_is_wanted_until_it_is_answered(rank0: train.Channel, tmp_path:
     assert rank0.checkpoint_wanted() is None
 
 
+def test_how_long_it_took_to_have_the_state_is_told_with_the_first_step(
+    rank0: train.Channel, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = (tmp_path / "round.json").stat().st_mtime
+    monkeypatch.setattr(time, "time", lambda: began + 2.5)
+
+    rank0.restored()
+    rank0.report_progress(step=7, samples=448)
+
+    assert progress(tmp_path)["restored"] == pytest.approx(2.5)
+    train.Channel(None, rank=0).restored()  # under plain torchrun it has no effect
+    train.Channel(tmp_path / "gone", rank=0).restored()
+
+
 def test_a_standing_notice_is_read_once(
     rank0: train.Channel, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
