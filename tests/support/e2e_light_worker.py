@@ -1,8 +1,9 @@
-"""A worker without torch, for jobs of which only the sizes matter: makes steps at a pace that its job's size sets.
+"""A worker without torch, for jobs of which only the sizes matter: what it trains in a step is set by its job's size.
 
     e2e_light_worker.py FOLDER SECONDS SPEEDUP
 
-One worker takes SECONDS for a step, n take SECONDS / n**SPEEDUP. The steps are kept in FOLDER, which all of the job's
+A step takes SECONDS however many there are, and n workers train n**SPEEDUP times as much in it as one: what the job
+reports of its throughput is chosen here, not by the machine. How far it is is kept in FOLDER, which all of the job's
 workers share, so that the next round goes on from there; a file `full-speed` in it ends the job. Says of the group what
 torchrun says.
 """
@@ -16,21 +17,21 @@ import sys
 import time
 
 IMAGES = 64
-"""Trained in a step."""
+"""Trained in a step by one worker alone."""
 
 
 def main() -> None:
     folder, train = pathlib.Path(sys.argv[1]), pathlib.Path(os.environ["ELASTICJOB_TRAIN_DIR"])
-    pause = float(sys.argv[2]) / int(os.environ["WORLD_SIZE"]) ** float(sys.argv[3])
+    pause, more = float(sys.argv[2]), int(IMAGES * int(os.environ["WORLD_SIZE"]) ** float(sys.argv[3]))
     number = json.loads((train / "round.json").read_text())["number"]
-    kept = folder / "step"
-    step = int(kept.read_text()) if kept.exists() else 0
+    kept = folder / "progress"
+    step, samples = map(int, kept.read_text().split()) if kept.exists() else (0, 0)
     while not (folder / "full-speed").exists():
         time.sleep(pause)
         if os.environ["RANK"] == "0":
-            step += 1
-            replace(kept, str(step))
-            told = {"round": number, "step": step, "samples": step * IMAGES, "loss": 1 / step}
+            step, samples = step + 1, samples + more
+            replace(kept, f"{step} {samples}")
+            told = {"round": number, "step": step, "samples": samples, "loss": 1 / step}
             replace(train / "progress.json", json.dumps(told | answer(train / "notice.json")))
 
 

@@ -51,10 +51,8 @@ class Sharing:
             kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
             self._apply({**kind, "preemptionPolicy": "Never"})  # the autoscaler makes room, and asks for a checkpoint
 
-    def start(
-        self, name: str, least: int, most: int, *, pace: float, speedup: float = 0, priority: str = "normal"
-    ) -> None:
-        """A job without a size of its own; *pace*: one worker's seconds for a step, of which n take 1 / n**speedup."""
+    def start(self, name: str, least: int, most: int, *, pace: float, speedup: float, priority: str = "normal") -> None:
+        """A job without a size of its own; *pace*: seconds of a step, in which n train n**speedup times as much."""
         self._start(name, least, most, PACED.format(name=name, pace=pace, speedup=speedup), priority)
 
     def learn(self, name: str, least: int, most: int) -> None:
@@ -103,6 +101,16 @@ class Sharing:
 
         self.scene.view.wait(what, settled, seconds=story.PATIENCE)
         self.scene.tell(f"{what}: " + ", ".join(f"{name} {self.given(name)}" for name in names))
+
+    def measure(self, size: int, *names: str) -> None:
+        """Wait until the autoscaler has measured, twice, how fast each of these jobs is at this size."""
+
+        def known(name: str) -> bool:
+            points = (self.status(name).get("allocation") or {}).get("throughput") or ()
+            return any(point["nodes"] == size and point["reports"] > 1 for point in points)
+
+        what = f"the throughput of {' and '.join(names)} at {size}"
+        self.scene.view.wait(what, lambda: all(map(known, names)), seconds=story.PATIENCE)
 
     def has_left(self, cluster_node: str, name: str) -> bool:
         """Whether the job trains with what it was given, on other cluster nodes."""

@@ -118,3 +118,25 @@ def test_the_status_is_written_anew_only_when_the_evidence_has_doubled() -> None
     assert [p.reports for p in first] == [4]
     assert more.points(first) is first
     assert after(*(told(100 * n, 10 * n) for n in range(7, 11)), memory=memory).points(first)[0].reports == 8
+
+
+def test_who_is_slower_on_two_cluster_nodes_is_not_believed_to_be_cured_by_a_packing_that_nobody_does() -> None:
+    """The scheduler spread two pods that one cluster node could hold: it would spread them again."""
+    alone = told(8, 0), told(100, 10), told(300, 20), told(500, 30)
+    memory = after(*(dataclasses.replace(one, status=dataclasses.replace(one.status, nodes=1)) for one in alone))
+    spread = [told(600, 0, number=2), told(610, 10, number=2), told(710, 20, number=2), told(810, 30, number=2)]
+
+    def twice(*, across: bool) -> float:
+        seen = memory
+        for report in spread:
+            seen = measuring.observed(seen, report, across=across, host=4, maximum=8, now=NOW)
+        curve = seen.knowledge.curve
+        return curve.log(2) - curve.log(1)
+
+    assert twice(across=True) == pytest.approx(twice(across=False), abs=0.1)
+    assert twice(across=True) < 0
+    known = allocation.Allocation(
+        1, "Kept", "m", NOW, throughput=tuple(allocation.Throughput(n, n > 1, 3.0 - n, 4) for n in (1, 2))
+    )
+    again = measuring.recalled(known, first=4, host=4, maximum=8).knowledge.curve
+    assert again.log(2) < again.log(1)

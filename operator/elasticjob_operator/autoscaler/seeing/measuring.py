@@ -14,6 +14,8 @@ from elasticjob_operator.api import allocation as allocations
 from elasticjob_operator.autoscaler import fitting, learning
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from elasticjob_operator.api import allocation, job, status
 
 STRETCH_SECONDS = 10
@@ -71,6 +73,7 @@ def recalled(known: allocation.Allocation | None, *, first: int, host: int, maxi
         for p in known.throughput
         if learning.believable(p.nodes, p.rate, maximum) and p.reports > 0
     )
+    host = _together(((p.nodes, p.across) for p in points), host)
     return Memory(learning.recalled(fresh, points, known.tried, host, maximum), known.resize_seconds)
 
 
@@ -82,12 +85,24 @@ def observed(memory: Memory, told: job.Job, *, across: bool, host: int, maximum:
         return memory if same else dataclasses.replace(memory, opened=(known.round, known.round_time or now))
     if known.round_phase != "Sealed" or known.nodes < 1:
         return memory
+    host = _together(((known.nodes, across), *((p.nodes, p.across) for p in memory.knowledge.points)), host)
     memory = _tried(memory, known, host=host, maximum=maximum, now=now)
     mark = _mark(memory, known)
     if mark is None:
         return memory
     memory = _cost(memory, mark)
     return _reported(memory, mark, (known.nodes, across), host=host, maximum=maximum)
+
+
+def _together(seen: Iterable[learning.Seen], host: int) -> int:
+    """Of `host` pods that one cluster node could hold, how many the job may count on to be on one.
+
+    Where pods go is the scheduler's choice, and they stay. One that has spread what would have fitted, and never put
+    any together, will do so again: such a job is believed what it has measured, not what packing would give.
+    """
+    sizes = [one for one in seen if one[0] > 1]
+    spread = any(across and nodes <= host for nodes, across in sizes)
+    return 1 if spread and all(across for _, across in sizes) else host
 
 
 def _tried(memory: Memory, known: status.Status, *, host: int, maximum: int, now: int) -> Memory:
