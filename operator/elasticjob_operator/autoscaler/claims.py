@@ -20,7 +20,7 @@ class Claims:
     """What each queue and namespace holds in this decision, against what it may."""
 
     def __init__(self, snap: snapshot.Snapshot, jobs: Iterable[snapshot.Job]) -> None:
-        total = sum(max(node.free, 0) for node in snap.cluster_nodes)
+        total = capacity(snap)
         named = {queue.name: queue for queue in snap.queues}
         present = {name: named.get(name) or snapshot.Queue(name=name) for name in sorted({home(job) for job in jobs})}
         self._deserved = _deserved(present, total)
@@ -48,6 +48,17 @@ class Claims:
             return
         self._queues[home(job)] += pods * job.accelerators
         self._namespaces[job.namespace] += pods * job.accelerators
+
+
+def capacity(snap: snapshot.Snapshot) -> int:
+    """Accelerators that our jobs can have: of cordoned cluster nodes those that they have already."""
+    closed = {node.name: max(node.free, 0) for node in snap.cluster_nodes if not node.schedulable}
+    there: dict[str, int] = collections.Counter()
+    for job in snap.jobs:
+        for placed in job.placement if closed else ():
+            there[placed.cluster_node] += max(placed.pods, 0) * job.accelerators
+    kept = sum(min(free, there[name]) for name, free in closed.items())
+    return kept + sum(max(node.free, 0) for node in snap.cluster_nodes if node.schedulable)
 
 
 def home(job: snapshot.Job) -> str:

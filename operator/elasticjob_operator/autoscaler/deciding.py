@@ -27,6 +27,8 @@ from elasticjob_operator.autoscaler import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from elasticjob_operator.autoscaler import drafts, snapshot
 
 DEFAULT = settings.Settings()
@@ -58,25 +60,27 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
     """
     stuck, tries, left, vain = frozenset[str](), 0, max(rules.rounds, 1), set[str]()
     while True:
-        _size(ordered, snap, rules)
+        _size(ordered, snap, rules, stuck)
         known = [(draft.cap, draft.barred) for draft in ordered]
         borrower = lending.lend(ordered, rules, vain) if len(vain) < TRIALS else None
         exposing.expose(ordered, snap, rules)
-        placed = placing.place(ordered, snap, rules, stuck=stuck, anew=tries > 1)  # 6. where
+        placed = placing.place(ordered, snap, rules, stuck=stuck, tries=tries)  # 6. where
         if borrower and placed.short:
             vain.add(borrower.job.name)
             for draft, (cap, barred) in zip(ordered, known, strict=True):
                 draft.cap, draft.barred = cap, barred
             continue
         left -= 1
-        if placed.stuck and rules.moves:
+        if placed.stuck:
             stuck, tries = stuck | placed.stuck, tries + 1
-        if not placed.short or not left:
+        if not placed.short or left + min(tries, rules.rounds) <= 0:
             return placed
 
 
-def _size(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> None:
-    """Sizes from nothing, as far as counting can tell."""
+def _size(
+    ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings, stuck: Collection[str]
+) -> None:
+    """Sizes from nothing, as far as counting can tell; where it was wrong for the *stuck*, surplus is less by them."""
     crowded = minimums.crowded(ordered, snap)
     held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap)
     for draft in ordered:
@@ -84,6 +88,9 @@ def _size(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.
     minimums.grant(ordered, space, held, rules, borrowing=False)  # 3. gangs
     if not crowded and not held.unlimited:
         minimums.grant(ordered, space, held, rules, borrowing=True)
+    for draft in ordered:
+        if draft.nodes and draft.job.name in stuck:
+            space.take(draft, min(draft.minimum, space.pods(draft, draft.kind, volatile=False)), volatile=False)
     for borrowing in (False,) if held.unlimited else (False, True):  # nobody to borrow from: once does
         if borrowing and crowded:
             minimums.grant(ordered, space, held, rules, borrowing=True)

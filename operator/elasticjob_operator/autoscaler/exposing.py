@@ -20,7 +20,7 @@ def expose(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings
     space = room.Room(snap)
     if not space.any_volatile:
         return
-    active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
+    active = [draft for draft in ordered if draft.nodes and draft.job.accelerators and not draft.job.held]
     firm = {draft.job.name: _needed(draft, rules, space) for draft in active}
     for draft in active:
         space.take(draft, firm[draft.job.name], volatile=False)

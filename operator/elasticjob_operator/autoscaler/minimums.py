@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from elasticjob_operator.autoscaler import claims
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from elasticjob_operator.autoscaler import claims, drafts, room, settings, snapshot
+    from elasticjob_operator.autoscaler import drafts, room, settings, snapshot
 
 
 def order(jobs: Iterable[drafts.Draft], rules: settings.Settings) -> list[drafts.Draft]:
@@ -41,7 +43,7 @@ def crowded(ordered: list[drafts.Draft], snap: snapshot.Snapshot) -> bool:
     500 jobs of one namespace must not press everybody else down to the minimum.
     """
     needed = sum(draft.minimum * draft.job.accelerators for draft in ordered)
-    return needed > sum(max(node.free, 0) for node in snap.cluster_nodes)
+    return needed > claims.capacity(snap)
 
 
 def grant(
@@ -49,18 +51,18 @@ def grant(
 ) -> None:
     """Within what the queues deserve, or borrowed: in this order, which is also how what was lent is reclaimed."""
     for draft in ordered:
-        fits = draft.minimum <= held.pods(draft.job, borrowing=borrowing)
-        if not draft.nodes and not draft.barred and (fits or draft.job.held):
+        if draft.nodes or draft.barred:
+            continue
+        if draft.job.held:
+            _hold(draft, space, held)
+        elif draft.minimum <= held.pods(draft.job, borrowing=borrowing):
             _start(draft, space, held, rules)
 
 
 def _start(draft: drafts.Draft, space: room.Room, held: claims.Claims, rules: settings.Settings) -> None:
-    firm = draft.minimum
-    if draft.job.held:
-        firm = min(draft.minimum, draft.job.minimum)
     for kind in draft.kinds:
         stable, volatile = space.pods(draft, kind, volatile=False), space.pods(draft, kind, volatile=True)
-        loose = min(volatile, draft.minimum - firm)
+        loose = 0
         if rules.volatile_minimum:
             loose = min(volatile, max(draft.minimum - stable, 0))
         elif not rules.moves:  # what is there stays there
@@ -71,6 +73,11 @@ def _start(draft: drafts.Draft, space: room.Room, held: claims.Claims, rules: se
             space.take(draft, loose, volatile=True)
             held.take(draft.job, draft.minimum)
             return
-    if draft.job.held:
-        # Its pods are where they are, whatever we count: cluster nodes may just have gone.
-        draft.kind, draft.nodes = draft.kinds[0], draft.minimum
+
+
+def _hold(draft: drafts.Draft, space: room.Room, held: claims.Claims) -> None:
+    """Its pods are where they are, whatever we count: cluster nodes may just have gone. What it lacks it gets first."""
+    draft.kind, draft.nodes = draft.kinds[0], draft.minimum
+    held.take(draft.job, draft.minimum)
+    missing = draft.minimum - sum(placed.pods for placed in draft.job.placement)
+    space.take(draft, min(max(missing, 0), space.pods(draft, draft.kind, volatile=False)), volatile=False)

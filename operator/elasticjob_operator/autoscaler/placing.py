@@ -34,13 +34,16 @@ def place(
     rules: settings.Settings,
     *,
     stuck: frozenset[str] = frozenset(),
-    anew: bool = False,
+    tries: int = 0,
 ) -> Placed:
     """Place what stays, then what changes; then see what is better moved.
 
     `stuck`: jobs that have found no place for their minimum before; room is made for them on stable cluster nodes.
-    `anew`: that was not enough, so only what is held stays.
+    `tries`: how often that was. Twice was not enough: only what is held stays, and who finds no place then has none.
+    Where nothing may move, one try for which others have shrunk is all there is.
     """
+    anew = rules.moves and tries > 1
+    last = anew or (tries > 0 and not rules.moves)
     table = board.Board(snap)
     active = [draft for draft in ordered if draft.nodes and draft.job.accelerators]
     out = Placed({draft.job.name: {} for draft in active})
@@ -54,11 +57,13 @@ def place(
             staying.append(draft)
         else:
             changing.append(draft)
-    changing.sort(key=_bulky if anew else _sensitive)
-    if not anew:  # they have room in this order only
+    if anew:  # the largest pods first packs best; of equals whoever comes first
+        changing.sort(key=lambda draft: -draft.job.accelerators)
+    else:  # they have room in this order only
+        changing.sort(key=_sensitive)
         changing.sort(key=lambda draft: (draft.job.name not in stuck, draft.job.name not in giving))
     for draft in changing:
-        _put(draft, table, out, rules, None if anew or not rules.moves else clearer)
+        _put(draft, table, out, rules, None if anew or not rules.moves else clearer, last=last)
     for draft in staying if rules.moves else ():
         if not draft.job.held:
             _pack(draft, table, out, rules)
@@ -90,11 +95,6 @@ def _stable(pods: board.Pods, table: board.Board) -> int:
     return sum(count for name, count in pods.items() if not table.nodes[name].volatile)
 
 
-def _bulky(draft: drafts.Draft) -> tuple[int, int]:
-    """The largest pods, then the largest jobs: what packs best from nothing."""
-    return -draft.job.accelerators, -draft.nodes
-
-
 def present(job: snapshot.Job, table: board.Board) -> board.Pods:
     """Its pods on cluster nodes that are still there."""
     out: board.Pods = {}
@@ -123,19 +123,26 @@ def _firm(draft: drafts.Draft, pods: board.Pods, table: board.Board, rules: sett
 
 
 def _put(
-    draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.Settings, clearer: clearing.Clearing | None
+    draft: drafts.Draft,
+    table: board.Board,
+    out: Placed,
+    rules: settings.Settings,
+    clearer: clearing.Clearing | None,
+    *,
+    last: bool,
 ) -> None:
     """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same.
 
-    Without a clearer nothing running is kept (unless nothing may move), and what finds no place now finds none.
+    Without a clearer nothing running is kept (unless nothing may move). `last`: whose minimum finds no place now has
+    none.
     """
     job = draft.job
     kept = _kept(draft, table, rules) if clearer or not rules.moves else {}
-    pods = _best(draft, kept, table) if rules.moves else _added(draft, kept, table)
+    pods = _best(draft, kept, table, rules) if rules.moves else _added(draft, kept, table)
     found = sum(pods.values())
     if not _firm(draft, pods, table, rules):
         out.short, out.stuck = True, out.stuck | {job.name}
-        draft.barred = clearer is None
+        draft.barred = last
         pods = {}
     elif found < draft.nodes:
         out.short = True
@@ -148,10 +155,13 @@ def _put(
     out.pods[job.name] = pods
 
 
-def _best(draft: drafts.Draft, kept: board.Pods, table: board.Board) -> board.Pods:
+def _best(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: settings.Settings) -> board.Pods:
+    def cost(pods: board.Pods) -> tuple[bool, int, int]:
+        return not _firm(draft, pods, table, rules), -sum(pods.values()), len(pods)
+
     pods = _added(draft, kept, table)
     if kept and (len(pods) > 1 or sum(pods.values()) < draft.nodes):
-        return min(pods, _added(draft, {}, table), key=lambda p: (-sum(p.values()), len(p)))
+        return min(pods, _added(draft, {}, table), key=cost)
     return pods
 
 

@@ -55,12 +55,12 @@ class Pool:
 
 
 class Room:
-    """What is free; taking only lowers it."""
+    """What is free, or may be given to somebody else: all but the pods of held jobs. Taking only lowers it."""
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._sets = {job.candidates: number for number, job in enumerate(snap.jobs)}
         self._free = _pools(snap, self._sets)
-        self._own = _own(snap)
+        self._own = _cordoned(snap)
         self.any_volatile = any(node.volatile for node in snap.cluster_nodes)
         self._largest = _volatile(snap)
         self._present = _present(snap) if self.any_volatile else {}
@@ -154,7 +154,7 @@ def _present(snap: snapshot.Snapshot) -> dict[tuple[str, str], int]:
 
 
 def _held(snap: snapshot.Snapshot) -> dict[str, int]:
-    """Accelerators of held jobs by cluster node: those pods stay exactly where they are."""
+    """Accelerators of held jobs by cluster node: those pods stay exactly where they are, so their room is nobody's."""
     held: dict[str, int] = collections.Counter()
     for job in snap.jobs:
         for placed in job.placement if job.held else ():
@@ -162,13 +162,12 @@ def _held(snap: snapshot.Snapshot) -> dict[str, int]:
     return held
 
 
-def _own(snap: snapshot.Snapshot) -> dict[tuple[str, str, bool], int]:
-    """Pods of held jobs, and those on cordoned cluster nodes: room for the job that has them, and for nobody else."""
-    nodes = {node.name: node for node in snap.cluster_nodes}
+def _cordoned(snap: snapshot.Snapshot) -> dict[tuple[str, str, bool], int]:
+    """Pods on cordoned cluster nodes: room for the job that has them, and for nobody else."""
+    nodes = {node.name: node for node in snap.cluster_nodes if not node.schedulable}
     own: dict[tuple[str, str, bool], int] = collections.Counter()
     for job in snap.jobs:
         for placed in job.placement:
-            node = nodes.get(placed.cluster_node)
-            if node is not None and (job.held or not node.schedulable):
+            if (node := nodes.get(placed.cluster_node)) is not None:
                 own[job.name, node.kind, node.volatile] += max(placed.pods, 0)
     return own

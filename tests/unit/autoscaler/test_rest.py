@@ -146,3 +146,38 @@ def test_a_minimum_that_runs_on_spot_where_nothing_moves_takes_no_stable_room() 
     grants = decide(cluster, there, job("new", 2, 2), rules=settings.Settings(moves=False))
 
     assert sizes(grants) == {"there": 2, "new": 2}
+
+
+def test_no_surplus_is_given_while_a_minimum_that_would_fit_has_no_place() -> None:
+    """Counted together there is room for five pods of two accelerators; beside the one of four there are four."""
+    cluster = (*nodes(3, 3), *nodes(1, 2, prefix="b"), *nodes(1, 4, prefix="c"))
+    wide, largest = [job(name, maximum=8, accelerators=2) for name in "wxyz"], job("v", accelerators=4)
+
+    for rules in (settings.Settings(), settings.Settings(moves=False)):
+        assert sizes(decide(cluster, largest, *wide, rules=rules)) == dict.fromkeys("vwxyz", 1)
+
+
+def test_a_cordoned_cluster_node_that_nobody_is_on_is_nobodys_share() -> None:
+    """Of a cluster half of which is cordoned each queue would deserve all that is left, and the first would take it."""
+    cluster = (*nodes(1, 4), *nodes(1, 4, prefix="c", schedulable=False))
+    queues = snapshot.Queue(name="red"), snapshot.Queue(name="blue")
+    some = [job(f"{queue}{i}", queue=queue) for queue in ("red", "blue") for i in range(3)]
+    had = sizes(decide(cluster, *some, queues=queues))
+
+    assert sum(had[f"red{i}"] for i in range(3)) == sum(had[f"blue{i}"] for i in range(3)) == 2
+
+
+def test_a_held_job_on_two_kinds_takes_nothing_that_it_is_not_on() -> None:
+    cluster = (*nodes(1, 6, kind="gpu/A"), *nodes(1, 3, prefix="b", kind="gpu/B"))
+    held = job("held", 1, 8, on={"a0": 3, "b0": 3}, held=True)
+
+    assert sizes(decide(cluster, held, job("x", candidates=frozenset({"a0"})))) == {"held": 6, "x": 3}
+
+
+def test_more_spot_stops_nobody_whose_minimum_is_on_a_cordoned_cluster_node() -> None:
+    cordoned = nodes(1, 2, prefix="c", schedulable=False)
+    there = job("there", maximum=5, on={"c0": 2})
+
+    for spot in range(1, 8):
+        grants = decide((*cordoned, *nodes(1, spot, prefix="spot", volatile=True)), there)
+        assert grants["there"].nodes >= 2
