@@ -82,7 +82,7 @@ def _size(
 ) -> None:
     """Sizes from nothing, as far as counting can tell; where it was wrong for the *stuck*, surplus is less by them."""
     crowded = minimums.crowded(ordered, snap)
-    held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap)
+    held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap, rules)
     for draft in ordered:
         draft.nodes, draft.loose, draft.partner = 0, 0, None
     minimums.grant(ordered, space, held, rules, borrowing=False)  # 3. gangs

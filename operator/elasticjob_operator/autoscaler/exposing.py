@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def expose(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings) -> None:
     """Choose each draft's `loose`; as they are counted already where this choice does not fit."""
-    space = room.Room(snap)
+    space = room.Room(snap, rules)
     if not space.any_volatile:
         return
     active = [draft for draft in ordered if draft.nodes and draft.job.accelerators and not draft.job.held]
@@ -59,8 +59,7 @@ def _needed(draft: drafts.Draft, rules: settings.Settings, space: room.Room) -> 
     """Nodes that must be on stable cluster nodes."""
     if rules.volatile_minimum:
         return 0
-    there = 0 if rules.moves else space.volatile_pods(draft, draft.kind)
-    return max(min(draft.minimum, draft.job.minimum, draft.nodes) - there, 0)
+    return max(min(draft.minimum, draft.job.minimum, draft.nodes) - space.fixed(draft, draft.kind), 0)
 
 
 def _rank(draft: drafts.Draft, space: room.Room) -> tuple[bool, bool, int, str]:

@@ -62,11 +62,9 @@ def grant(
 def _start(draft: drafts.Draft, space: room.Room, held: claims.Claims, rules: settings.Settings) -> None:
     for kind in draft.kinds:
         stable, volatile = space.pods(draft, kind, volatile=False), space.pods(draft, kind, volatile=True)
-        loose = 0
+        loose = min(volatile, draft.minimum, space.fixed(draft, kind))
         if rules.volatile_minimum:
-            loose = min(volatile, max(draft.minimum - stable, 0))
-        elif not rules.moves:  # what is there stays there
-            loose = min(volatile, draft.minimum, space.volatile_pods(draft, kind))
+            loose = max(loose, min(volatile, draft.minimum - stable))
         if stable >= draft.minimum - loose:
             draft.kind, draft.nodes, draft.loose = kind, draft.minimum, loose
             space.take(draft, draft.minimum - loose, volatile=False)

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from elasticjob_operator.autoscaler import drafts, snapshot
+    from elasticjob_operator.autoscaler import drafts, settings, snapshot
 
 UNLIMITED = 1 << 30
 """Room for pods that need no accelerator: their CPUs are the Kubernetes scheduler's affair, and `Job.ceiling` tells
@@ -57,13 +57,13 @@ class Pool:
 class Room:
     """What is free, or may be given to somebody else: all but the pods of held jobs. Taking only lowers it."""
 
-    def __init__(self, snap: snapshot.Snapshot) -> None:
+    def __init__(self, snap: snapshot.Snapshot, rules: settings.Settings) -> None:
         self._sets = {job.candidates: number for number, job in enumerate(snap.jobs)}
         self._free = _pools(snap, self._sets)
         self._own = _cordoned(snap)
         self.any_volatile = any(node.volatile for node in snap.cluster_nodes)
         self._largest = _volatile(snap)
-        self._present = _present(snap) if self.any_volatile else {}
+        self._present = _present(snap) if self.any_volatile and not rules.moves else {}
         self.lifetime = snap.volatile_lifetime if self.any_volatile else math.inf
         self._found: dict[tuple[frozenset[str] | None, str, bool], list[Pool]] = {}
 
@@ -82,8 +82,8 @@ class Room:
         """Pods that the largest volatile cluster node of this kind holds; 0 when there is none."""
         return self._largest.get(kind, 0) // each
 
-    def volatile_pods(self, draft: drafts.Draft, kind: str) -> int:
-        """Pods that it has on volatile cluster nodes now."""
+    def fixed(self, draft: drafts.Draft, kind: str) -> int:
+        """Pods that it has on volatile cluster nodes and that nobody moves: they count as there before any elsewhere."""
         return self._present.get((draft.job.name, kind), 0)
 
     def take(self, draft: drafts.Draft, pods: int, *, volatile: bool) -> None:
