@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import bisect
 import collections
+import math
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import claims
+from elasticjob_operator.autoscaler import claims, curves
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -30,7 +31,7 @@ PATIENCE = 300.0
 """Seconds beside the change itself in which a size is to be measured, though somebody's step takes a minute."""
 ATTEMPTS = 8
 """Borrowers looked at, the most promising first: to look at all pairs of a thousand jobs would take long."""
-STAY = 10.0
+STAY = math.log(curves.LARGEST_RATE / curves.SMALLEST_RATE)
 """Logarithm: what staying at a size on trial is worth. More than any size can gain."""
 
 

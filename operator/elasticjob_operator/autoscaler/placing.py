@@ -39,7 +39,8 @@ def place(
     """Place what stays, then what changes; then see what is better moved.
 
     `stuck`: jobs that have found no place for their minimum before; room is made for them on stable cluster nodes.
-    `tries`: how often that was. Twice was not enough: only what is held stays, and who finds no place then has none.
+    `tries`: how often that was. Twice was not enough: only what is held stays, all minimums have their places before
+    any surplus, and who finds no place then has none.
     Where nothing may move, one try for which others have shrunk is all there is.
     """
     anew = rules.moves and tries > 1
@@ -62,8 +63,17 @@ def place(
     else:  # they have room in this order only
         changing.sort(key=_sensitive)
         changing.sort(key=lambda draft: (draft.job.name not in stuck, draft.job.name not in giving))
+    for draft in changing if anew else ():
+        whole, loose = draft.nodes, draft.loose
+        draft.nodes, draft.loose = draft.minimum, max(draft.loose - (whole - draft.minimum), 0)
+        _put(draft, table, out, rules, None, last=last, kept={})
+        if draft.nodes:
+            draft.nodes, draft.loose = whole, loose
     for draft in changing:
-        _put(draft, table, out, rules, None if anew or not rules.moves else clearer, last=last)
+        kept = out.pods[draft.job.name] if anew else _kept(draft, table, rules)
+        table.lift(out.pods[draft.job.name], draft.job.accelerators)
+        if draft.nodes:
+            _put(draft, table, out, rules, None if anew or not rules.moves else clearer, last=last, kept=kept)
     for draft in staying if rules.moves else ():
         if not draft.job.held:
             _pack(draft, table, out, rules)
@@ -130,14 +140,13 @@ def _put(
     clearer: clearing.Clearing | None,
     *,
     last: bool,
+    kept: board.Pods,
 ) -> None:
-    """New pods beside the running ones, or all anew where that needs fewer cluster nodes: the change costs the same.
+    """New pods beside `kept` ones, or all anew where that needs fewer cluster nodes: the change costs the same.
 
-    Without a clearer nothing running is kept (unless nothing may move). `last`: whose minimum finds no place now has
-    none.
+    `last`: whose minimum finds no place now has none.
     """
     job = draft.job
-    kept = _kept(draft, table, rules) if clearer or not rules.moves else {}
     pods = _best(draft, kept, table, rules) if rules.moves else _added(draft, kept, table)
     found = sum(pods.values())
     if not _firm(draft, pods, table, rules):
@@ -160,7 +169,8 @@ def _best(draft: drafts.Draft, kept: board.Pods, table: board.Board, rules: sett
         return not _firm(draft, pods, table, rules), -sum(pods.values()), len(pods)
 
     pods = _added(draft, kept, table)
-    if kept and (len(pods) > 1 or sum(pods.values()) < draft.nodes):
+    counted = all(table.nodes[name].schedulable for name in kept)  # what leaves a cordoned one needs room of others'
+    if kept and counted and (len(pods) > 1 or sum(pods.values()) < draft.nodes):
         return min(pods, _added(draft, {}, table), key=cost)
     return pods
 

@@ -83,7 +83,7 @@ class Room:
         return self._largest.get(kind, 0) // each
 
     def fixed(self, draft: drafts.Draft, kind: str) -> int:
-        """Pods that it has on volatile cluster nodes and that nobody moves: they count as there before any elsewhere."""
+        """Pods that it has on volatile cluster nodes, where nothing moves: these are counted before any elsewhere."""
         return self._present.get((draft.job.name, kind), 0)
 
     def take(self, draft: drafts.Draft, pods: int, *, volatile: bool) -> None:
