@@ -83,8 +83,10 @@ class Room:
         return self._largest.get(kind, 0) // each
 
     def fixed(self, draft: drafts.Draft, kind: str) -> int:
-        """Pods that it has on volatile cluster nodes, where nothing moves: these are counted before any elsewhere."""
-        return self._present.get((draft.job.name, kind), 0)
+        """Pods of its minimum that are on volatile cluster nodes for want of stable ones, and stay: nothing moves."""
+        loose = self._present.get((draft.job.name, kind), 0)
+        firm = sum(placed.pods for placed in draft.job.placement) - loose
+        return max(min(loose, draft.minimum - firm), 0)
 
     def take(self, draft: drafts.Draft, pods: int, *, volatile: bool) -> None:
         """Count so many pods as placed there. The caller has asked `pods` first."""

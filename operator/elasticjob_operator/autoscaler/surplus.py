@@ -175,10 +175,8 @@ def _open(draft: drafts.Draft, *, space: room.Room, held: claims.Claims, borrowi
 
 def _give(draft: drafts.Draft, size: int, *, space: room.Room, held: claims.Claims) -> None:
     """Stable cluster nodes first: the minimums have theirs already, and the first steps are the ones that help most."""
-    more = firm = size - draft.nodes
-    if space.any_volatile:
-        loose = min(more, space.fixed(draft, draft.kind) - draft.loose, space.pods(draft, draft.kind, volatile=True))
-        firm = min(more - max(loose, 0), space.pods(draft, draft.kind, volatile=False))
+    more = size - draft.nodes
+    firm = min(more, space.pods(draft, draft.kind, volatile=False)) if space.any_volatile else more
     space.take(draft, firm, volatile=False)
     if firm < more:
         space.take(draft, more - firm, volatile=True)
