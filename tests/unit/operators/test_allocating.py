@@ -114,6 +114,15 @@ def test_progress_keeps_the_time_at_which_it_was_written() -> None:
     assert (first.progress_time, later.progress_time) == (500, 500)
 
 
+def test_of_a_maximum_far_above_the_cluster_only_what_was_granted_is_made() -> None:
+    world = World(nodes=None, maxNodes=1024)
+    world.allocation = given(4, "Started")
+
+    world.settle()
+
+    assert (world.status["state"], world.status["nodes"], len(world.pods)) == ("Running", 4, 4)
+
+
 def test_grants_lead_through_growth_preemption_and_return() -> None:
     world = World(nodes=None)
     world.allocation = given(2, "Started")

@@ -136,3 +136,13 @@ def test_a_group_goes_on_without_a_lost_pod_while_an_object_for_more_nodes_is_re
 
     assert (world.status["state"], world.status["nodes"]) == ("Running", 1)
     assert [c["reason"] for c in world.status["conditions"] if c["type"] == "PodsReady"] == ["QuotaExceeded"]
+
+
+def test_a_deadline_that_is_set_into_the_past_ends_the_job_at_once() -> None:
+    world = World()
+    world.settle(minutes=30)
+
+    world.edit(activeDeadlineSeconds=10)
+    world.settle(minutes=2)
+
+    assert (world.status["state"], world.status["reason"]) == ("Failed", "DeadlineExceeded")
