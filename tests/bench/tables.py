@@ -6,7 +6,18 @@ import json
 import pathlib
 
 ROOT = pathlib.Path(__file__).parents[2]
-POLICIES = ("tiresias", "optimus", "equal", "blind", "ours", "ours-learned", "ours-spot-minimum")
+POLICIES = (
+    "tiresias",
+    "optimus",
+    "equal",
+    "blind",
+    "blind-unmoved",
+    "ours",
+    "ours-unmoved",
+    "ours-learned",
+    "ours-unmoved-learned",
+    "ours-spot-minimum",
+)
 HEAD = """# The autoscaler's figures
 
 Written by `make bench-autoscaler`; what the figures mean and where they fall short stands in [README.md](README.md).

@@ -65,6 +65,12 @@ def test_commands_name_files_and_modules_that_are_there(page: pathlib.Path) -> N
 
 
 @pages
+def test_tests_that_are_named_are_there(page: pathlib.Path) -> None:
+    for name, path in re.findall(r"\[`(test_\w+)`\]\((\S+?)\)", page.read_text()):
+        assert f"def {name}(" in (page.parent / path).read_text(), name
+
+
+@pages
 def test_simulations_that_are_told_run(
     page: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""What an administrator may set. Defaults are those the benchmarks run with."""
+"""How decisions are made. The defaults are those of the papers' model, an operator's are `chosen`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Settings:
     pending_limit: int = 0
     """Accelerators that pods may ask for beyond what there is, so that a cluster autoscaler adds cluster nodes."""
     moves: bool = True
-    """Whether a running job's pods may be put elsewhere to make room or to pack better. The replay does; the operator
-    cannot yet, so there pods stay where Kubernetes' scheduler has put them, whatever that is.
+    """Whether a running job's pods may be put elsewhere to make room or to pack better. The papers' schedulers do so;
+    in the operator pods stay where Kubernetes' scheduler has put them, whatever that is.
     """
     rounds: int = 4
     """How often sizes are chosen anew when they could not be placed; then the rest is placed smaller."""

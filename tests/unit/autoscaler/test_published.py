@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from bench import traces
@@ -9,6 +11,14 @@ from elasticjob_operator.autoscaler.simulating import comparing, replaying
 
 PUBLISHED = {"tiresias": 3469.69, "optimus": 5301.88}
 """Mean completion time of workload 6 in Pollux's artifact, seconds."""
+
+FIGURES = pathlib.Path(__file__).parents[3] / "docs/autoscaler/figures.md"
+ASKED = (
+    *(f"pollux_{figure}" for figure in ("mean_jct", "p99_jct", "makespan", "restarts_per_job")),
+    *(f"elasticflow_mean_jct_{gpus}" for gpus in (64, 128)),
+    *(f"decision_p95_ms_{gpus}gpu" for gpus in (64, 8192)),
+)
+"""Figures that others compare by name."""
 
 
 def mean(name: str) -> float:
@@ -25,6 +35,16 @@ def test_ours_is_a_seventh_faster_than_a_rigid_schedule_and_faster_than_an_equal
 
     assert ours < 6 / 7 * PUBLISHED["tiresias"]
     assert ours < 0.95 * mean("equal")
+
+
+def test_the_figures_that_are_asked_for_stand_in_the_table_under_their_names() -> None:
+    rows = [line[1:-1].split("|") for line in FIGURES.read_text().splitlines() if line.startswith("|")]
+    policies, *listed = [[cell.strip() for cell in row] for row in rows]
+    cells = {row[0]: dict(zip(policies, row, strict=True)) for row in listed}
+
+    for name in ASKED:
+        compared = () if name.startswith("decision") else ("tiresias", "optimus", "equal")
+        assert all(cells[name][policy] for policy in ("ours", *compared)), name
 
 
 def test_the_traces_are_whole() -> None:

@@ -67,16 +67,19 @@ def _lives(run: results.Result, every: Sequence[jobs.Running], end: float) -> di
 
 
 def _bands(lives: dict[str, list[Segment]], colours: dict[str, str], accelerators: int, end: float) -> list[str]:
-    """One path for each job: a rectangle for each moment in which it runs, on top of the jobs that came before it."""
+    """One path for each job: rectangles from moment to moment, on top of the jobs that came before it."""
     below, scale, step = [0] * COLUMNS, USE / max(accelerators, 1), (WIDTH - 2 * MARGIN) / COLUMNS
     bands = []
     for name, segments in lives.items():
         parts = []
         for begin, until, count in segments:
-            for column in range(int(begin / end * COLUMNS), int(until / end * COLUMNS)):
+            columns = range(int(begin / end * COLUMNS), int(until / end * COLUMNS))
+            for base, alike in itertools.groupby(columns, below.__getitem__):
+                first, *more = alike
+                x, y, width = MARGIN + first * step, MARGIN + USE - (base + count) * scale, (1 + len(more)) * step + 0.2
+                parts.append(f"M{x:.1f} {y:.1f}h{width:.1f}v{count * scale:.1f}h{-width:.1f}z")
+            for column in columns:
                 below[column] += count
-                x, y = MARGIN + column * step, MARGIN + USE - below[column] * scale
-                parts.append(f"M{x:.1f} {y:.1f}h{step + 0.2:.1f}v{count * scale:.1f}h{-step - 0.2:.1f}z")
         bands.append(f'<path fill="{colours[name]}" d="{"".join(parts)}"><title>{html.escape(name)}</title></path>')
     return bands
 
