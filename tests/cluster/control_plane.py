@@ -13,8 +13,8 @@ SERVERS = ("etcd", "kube-apiserver")
 NAMES = "dns"
 CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 
-# Who asked for what and what was answered, once a request; and of writes to pods, jobs and their rounds what they hold,
-# by which the whole run is judged afterwards (support.audit_invariants).
+# Who asked for what and what was answered, once a request; and what writes to pods, jobs, rounds and Leases hold, by
+# which the whole run is judged afterwards (support.audit_invariants).
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -27,11 +27,11 @@ rules:
     resources:
       - {group: "", resources: [pods, "pods/*", configmaps]}
       - {group: elasticjob.dev, resources: ["*"]}
+      - {group: coordination.k8s.io, resources: [leases]}
   - level: Request
     verbs: [create]
     resources:
       - {group: "", resources: [services, serviceaccounts]}
-      - {group: coordination.k8s.io, resources: [leases]}
       - {group: rbac.authorization.k8s.io, resources: [roles, rolebindings]}
       - {group: networking.k8s.io, resources: [networkpolicies]}
       - {group: policy, resources: [poddisruptionbudgets]}

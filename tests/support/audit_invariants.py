@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_operator.api import names
-from elasticjob_rendezvous.round import record
+from elasticjob_rendezvous.round import lease, record
 from support import audit
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ COUNTERS = ("failures", "infrastructure", "disruptions", "failedPods", "failedRo
 
 SETTLING = timedelta(seconds=60)
 """So long the collector of garbage has for what a deleted job has left."""
+
+LOOKED = timedelta(seconds=5)
+"""A status that is written so long after a pod was taken away is one of an operator that has seen it."""
 
 QUIET = ("events", "leases")
 """An election's Lease is renewed for ever, and events may be told late."""
@@ -79,12 +82,15 @@ class Pod:
     """When it ended, or was told to end."""
     ended: bool = False
     """Whether it ended by itself."""
+    by: str = ""
+    """Who told it to end, where that came first."""
+    slot: int = 0
 
 
 def violations(entries: Iterable[Mapping[str, Any]]) -> list[str]:
     """Everything that must never be, in any run."""
     found = writes(entries)
-    return [*_too_many_pods(found), *_rounds(found), *_counters(found), *_orphans(found)]
+    return [*_too_many_pods(found), *_rounds(found), *_counters(found), *_overlooked(found), *_orphans(found)]
 
 
 def writes(entries: Iterable[Mapping[str, Any]]) -> list[Write]:
@@ -133,12 +139,13 @@ def _pods(found: list[Write]) -> dict[str, list[Pod]]:
         job = ((item.get("metadata") or {}).get("labels") or {}).get(names.JOB_LABEL, "")
         if (write.verb, write.sub) == ("create", "") and _owner(item) and names.pod_place(job, write.name):
             made = Pod(f"{write.namespace}/{write.name}", write.uid, write.ended)
+            made.slot = (names.pod_place(job, write.name) or (0, 0))[0]
             pods[_owner(item)].append(made)
             named[write.namespace, write.name].append(made)
         ended = (item.get("status") or {}).get("phase") in ENDED
         for pod in _meant(named, write):
-            if write.ends_pods or ended:
-                pod.stopped = min(pod.stopped or write.began, write.began)
+            if (write.ends_pods or ended) and not (pod.stopped and pod.stopped <= write.began):
+                pod.stopped, pod.by = write.began, "" if ended else write.user
             pod.ended |= ended
     return pods
 
@@ -210,6 +217,59 @@ def _counters(found: list[Write]) -> Iterator[str]:
         for counter, count in most.items():
             if last.get(counter, 0) > count:
                 yield f"{counter} is {last[counter]} where {count} pods could be counted: job {uid}"
+
+
+def _overlooked(found: list[Write]) -> Iterator[str]:
+    """Each node that the job wanted, and that failed or was taken from it, is in its counters.
+
+    Not told are the cases in which that may be seen in two ways: the plan was changed, or the job ended, just then.
+    """
+    told: dict[str, list[Write]] = defaultdict(list)
+    for write in (w for w in found if w.resource == names.PLURAL and w.sub == "status"):
+        told[write.uid].append(write)
+    rounds, held = _planned(found), _held(found)
+    for uid, pods in _pods(found).items():
+        last = max((w.began for w in told.get(uid, ())), default=None)
+        missed = {
+            pod.name
+            for pod in pods
+            if last and pod.stopped and pod.stopped + LOOKED < last and pod.by != OPERATOR
+            and held.get(pod.uid, last) < pod.stopped
+            and _wanted(rounds[uid], pod)
+        }  # fmt: skip
+        status = max(told[uid], key=lambda w: w.version).response.get("status") or {} if told.get(uid) else {}
+        count = status.get("disruptions", 0) + status.get("failedPods", 0)
+        if count < len(missed):
+            yield f"{count} pods are counted where {len(missed)} were lost or failed: {', '.join(sorted(missed))}"
+
+
+def _planned(found: list[Write]) -> Mapping[str, list[tuple[datetime, record.Record]]]:
+    """Each job's rounds, with when they were written."""
+    rounds: dict[str, list[tuple[datetime, record.Record]]] = defaultdict(list)
+    for write in (w for w in found if w.resource == "configmaps"):
+        if new := _record(write):
+            rounds[new.job].append((write.ended, new))
+    return rounds
+
+
+def _held(found: list[Write]) -> Mapping[str, datetime]:
+    """Since when pods had a slot, by UID; not those that have said in it that their work is done."""
+    held: dict[str, datetime] = {}
+    done: set[str] = set()
+    for write in (w for w in found if w.resource == "leases"):
+        spec, meta = write.response.get("spec") or {}, write.response.get("metadata") or {}
+        value = lease.parse(0, spec.get("holderIdentity"), meta.get("annotations"))
+        held.setdefault(value.pod, write.ended)
+        done |= {value.pod} if value.finished else set()
+    return {uid: since for uid, since in held.items() if uid and uid not in done}
+
+
+def _wanted(rounds: list[tuple[datetime, record.Record]], pod: Pod) -> bool:
+    """Whether the job, as far as one can say, wanted the pod when it ended."""
+    assert pod.stopped
+    before = [new for ended, new in rounds if ended < pod.stopped][-1:]
+    around = before + [new for ended, new in rounds if pod.stopped <= ended < pod.stopped + LOOKED]
+    return bool(before) and all(pod.slot in new.plan and new.phase is not record.Phase.CLOSED for new in around)
 
 
 def _orphans(found: list[Write]) -> Iterator[str]:

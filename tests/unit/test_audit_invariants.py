@@ -1,12 +1,13 @@
 """The judge of audit logs: what is right it lets pass, and each thing that must never be it finds."""
 
 import dataclasses
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from elasticjob_rendezvous.round import record
+from elasticjob_rendezvous.round import lease, record
 from elasticjob_rendezvous.round.record import Member, Phase
 from support import audit_invariants
 from support import operator_builders as build
@@ -47,6 +48,15 @@ class Log:
         name = f"digits-{slot}-{number}"
         meta = {"uid": name, "labels": {"elasticjob.dev/job-name": "digits"}, "ownerReferences": OWNER}
         self.add(verb, "pods", name, {"kind": "Pod", "metadata": meta, "status": {"phase": phase}}, sub=sub)
+
+    def lease(self, slot: int, number: int = 0, *, finished: int = 0) -> None:
+        """The slot is taken by this pod."""
+        value = dataclasses.replace(build.held(slot, number), pod=f"digits-{slot}-{number}", finished=finished)
+        answer = {
+            "metadata": {"annotations": lease.annotations(value)},
+            "spec": {"holderIdentity": lease.holder(value)},
+        }
+        self.add("update", "leases", f"digits-{slot}", answer)
 
     def round(self, found: record.Record) -> None:
         self.add("update", "configmaps", "digits-rendezvous", {"data": {record.KEY: record.dump(found)}})
@@ -125,6 +135,36 @@ def test_a_pod_that_is_counted_twice_is_found(log: Log, counter: str) -> None:
     log.job("update", **{counter: 2})
 
     assert f"{counter} is 2 where 1 pods could be counted" in audit_invariants.violations(log.entries)[0]
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        (lambda log: log.pod("delete", 1), True),
+        (lambda log: log.pod("patch", 1, phase="Failed", sub="status"), True),
+        (lambda log: (log.lease(1, finished=1), log.pod("delete", 1)), False),
+        (lambda log: (log.round(build.a_round(Phase.OPEN, 2, plan=(0,))), log.pod("delete", 1)), False),
+        (lambda log: (log.pod("delete", 1), log.round(build.a_round(Phase.CLOSED))), False),
+    ],
+)
+def test_a_lost_pod_that_is_never_counted_is_found(log: Log, ends: Callable[[Log], None], *, told: bool) -> None:
+    log.lease(1)
+    log.round(build.a_round())
+    ends(log)
+    for entry in log.entries:  # the operator's own deletions are another matter
+        if entry["verb"] == "delete":
+            entry["user"] = {"username": "somebody"}
+    log.job(failures=0)
+    early = audit_invariants.violations(log.entries)
+    for _ in range(5):
+        log.job(failures=0)
+
+    found = audit_invariants.violations(log.entries)
+
+    assert early == []
+    assert found == (["0 pods are counted where 1 were lost or failed: here/digits-1-0"] if told else [])
+    log.job(failures=0, disruptions=1)
+    assert [one for one in audit_invariants.violations(log.entries) if "were lost" in one] == []
 
 
 def test_a_counter_that_goes_back_is_found(log: Log) -> None:

@@ -8,7 +8,8 @@ import asyncio
 import contextlib
 import pathlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -31,6 +32,9 @@ PATIENCE = 150
 PACE = 0.2
 """Seconds between two looks of a simulated kubelet, of which there are many here."""
 
+REST = 2.0
+"""Seconds in which nobody writes: then there is nothing left to do."""
+
 LEFT = ("Pod", "Lease", "Role", "RoleBinding", "NetworkPolicy", "PodDisruptionBudget", "ConfigMap", "ServiceAccount")
 
 Picture = Mapping[str, Any]
@@ -46,6 +50,8 @@ class Life:
         self.job.simulation.pace = PACE
         self.points: dict[str, Picture] = {}
         self.reached: set[str] = set()
+        self.whole, self.onward = asyncio.Event(), asyncio.Event()
+        """Half of it is over; the other half may begin."""
         self.last: Picture = {}
         """What was there when it did not go on."""
 
@@ -57,6 +63,8 @@ class Life:
             except AssertionError:
                 self.last = await picture(self._admin, self.job.simulation)
                 raise
+            finally:
+                self.whole.set()
 
     async def _live(self) -> None:
         await self.job.apply(nodes=1, maxNodes=3)
@@ -66,6 +74,8 @@ class Life:
         await self.job.simulation.remove("digits-1-0")
         await self.job.comes_to("disruptions", 1, seconds=PATIENCE)
         await self._comes_to("whole again", nodes=3)
+        self.whole.set()
+        await self.onward.wait()
         await self.job.scale(1)
         await self._comes_to("shrunk", nodes=1)
         await self.job.edit(suspend=True)
@@ -115,6 +125,8 @@ class Lives:
         self.ends: dict[str, BaseException | None] = {}
         self.lives: dict[str, Life] = {}
         self.survived = False
+        self.restless = "nobody has looked"
+        """What is still written of jobs that want nothing."""
         self.log = ""
 
     async def run(self, cluster: LocalCluster, folder: pathlib.Path) -> None:
@@ -134,12 +146,32 @@ class Lives:
             try:
                 clean = Life(admin, places[""])
                 self.lives = {"": clean, **{name: Life(admin, places[name], clean) for name in self.faults}}
-                found = await asyncio.gather(*(life.run() for life in self.lives.values()), return_exceptions=True)
+                running = asyncio.gather(*(life.run() for life in self.lives.values()), return_exceptions=True)
+                await self._rest(cluster.audit_log, places.values())
+                found = await running
                 self.ends = dict(zip(self.lives, found, strict=True))
                 self.survived = operator.running
             finally:
                 operator.kill()
                 self.log = operator.text
+
+    async def _rest(self, audit_log: pathlib.Path, places: Iterable[str]) -> None:
+        """Where all jobs train, wait until nobody writes any more."""
+        for life in self.lives.values():
+            await life.whole.wait()
+
+        async def quiet() -> bool:
+            await asyncio.sleep(REST)
+            since = datetime.now(timezone.utc) - timedelta(seconds=REST)
+            written = list(audit.entries(audit_log))
+            found = [one for place in places for one in audit_invariants.unrest(written, place, since)]
+            self.restless = "\n".join(found)
+            return not found
+
+        with contextlib.suppress(AssertionError):  # which the test says, and not all others too
+            await until(quiet, seconds=PATIENCE)
+        for life in self.lives.values():
+            life.onward.set()
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +193,10 @@ def test_a_job_lives_as_it_would_without_the_fault(lives: Lives, fault: str) -> 
     assert lives.ends[fault] is None, f"{lives.ends[fault]!r}, last seen: {lives.lives[fault].last}"
     assert lives.lives[fault].points == lives.lives[""].points
     assert lives.faults[fault].hits > 0
+
+
+def test_where_all_train_nothing_is_written_any_more(lives: Lives) -> None:
+    assert lives.restless == ""
 
 
 def test_nothing_was_written_that_must_never_be(lives: Lives, control_plane: LocalCluster) -> None:
