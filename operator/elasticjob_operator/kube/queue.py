@@ -67,9 +67,12 @@ class Queue:
         self._failures.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """The job is gone: nothing of it stays in memory."""
+        """The job is gone: nothing of it stays in memory. What was asked for just now may be a new one of its name."""
         self._started.pop(key, None)
         self._failures.pop(key, None)
+        timer = self._timers.get(key)
+        if timer is not None and timer.when() > asyncio.get_running_loop().time() + PAUSE:
+            self._timers.pop(key).cancel()
 
     async def get(self) -> Key:
         """The next key; the caller has to call :meth:`done` with it."""

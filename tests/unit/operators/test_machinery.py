@@ -270,6 +270,37 @@ async def test_jobs_that_came_and_went_leave_nothing_in_memory() -> None:
     assert {name for name, held in kept.items() if held} == {"_heard"}
 
 
+async def test_a_job_that_was_kept_and_is_gone_leaves_nothing_in_memory() -> None:
+    client, waiting = a_cluster(), queue.Queue()
+    reconciler = Reconciler(client, waiting, Reader(client), Applier(client, Pace(1000)), instance="test")
+    for _ in range(3):
+        await reconciler.reconcile(KEY)
+    made = len(client.objects)
+    del client.objects["ElasticJob", "digits"]
+    waiting.add(KEY, 3600)  # its deadline, say
+
+    await reconciler.reconcile(KEY)
+
+    parts = (waiting, reconciler._reader, reconciler._applier, reconciler._stopwatch, reconciler._recorder)
+    held = {
+        (type(part), name)
+        for part in parts
+        for name, kept in vars(part).items()
+        if isinstance(kept, dict | set) and kept
+    }
+    assert made > 3
+    assert held <= {(Reader, "_access_until")}, "which ends by itself"
+
+
+async def test_a_new_job_of_a_forgotten_ones_name_is_looked_at() -> None:
+    waiting = queue.Queue()
+    waiting.add(KEY)
+
+    waiting.forget(KEY)
+
+    assert await asyncio.wait_for(waiting.get(), 5) == KEY
+
+
 async def test_a_job_whose_deletion_was_never_told_is_forgotten_by_the_relist() -> None:
     notice = noticing.Notice(queue.Queue())
     notice.event("ElasticJob", {"type": "ADDED", "object": item(meta={"name": "digits", "generation": 2})})
@@ -599,9 +630,15 @@ async def test_a_round_that_another_operator_has_made_meanwhile_ends_the_reconci
 async def test_a_pod_that_an_earlier_job_of_the_name_has_left_only_costs_its_number() -> None:
     client = a_cluster(("Pod", "digits-0-0"))
 
+    foreign = client.objects["Pod", "digits-0-0"]
+    foreign["metadata"]["labels"] = names.labels("digits")
+    before = copy.deepcopy(foreign)
+
     assert all(await looked(client))
 
     assert of_kind(client, "Pod") == ["digits-0-0", "digits-0-1", "digits-1-0", "digits-2-0"]
+    assert client.objects["Pod", "digits-0-0"] == before
+    assert client.objects["ElasticJob", "digits"]["status"]["nodes"] == 0
 
 
 async def test_one_pods_name_that_is_taken_does_not_keep_the_others_from_being_made() -> None:
@@ -619,12 +656,22 @@ async def test_a_job_that_is_deleted_while_its_pods_are_made_gets_no_more(monkey
     client: Any = FakeClient()
     job = build.a_job()
     held = {"metadata": {"name": job.name, "uid": job.uid, "generation": 1}}
-    client._put("ElasticJob", {**held, "metadata": {**held["metadata"], "deletionTimestamp": "now"}})
+    client._put("ElasticJob", held)
+    create = client.create
 
+    async def created(kind: str, manifest: dict[str, Any]) -> Any:
+        if len(of_kind(client, "Pod")) == 2:
+            client._put("ElasticJob", {**held, "metadata": {**held["metadata"], "deletionTimestamp": "now"}})
+        return await create(kind, manifest)
+
+    client.create = created
     with pytest.raises(errors.ConflictError):
         await applied(client, *(Create("Pod", a_pod_manifest(f"digits-{n}-0")) for n in range(9)))
 
-    assert of_kind(client, "Pod") == []
+    assert of_kind(client, "Pod") == [f"digits-{n}-0" for n in range(3)]
+    client.create = create
+    for n in range(3):
+        del client.objects["Pod", f"digits-{n}-0"]
     client._put("ElasticJob", held)
     await applied(client, *(Create("Pod", a_pod_manifest(f"digits-{n}-0")) for n in range(9)))
     assert len(of_kind(client, "Pod")) == 9

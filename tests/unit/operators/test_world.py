@@ -247,7 +247,9 @@ def test_pods_that_never_start_are_made_ever_more_slowly_and_counted_once_each()
         world.now += 1
         for name in [name for name, pod in world.pods.items() if pod.live]:
             made.append(second)
-            world.pods[name] = dataclasses.replace(world.pods[name], phase="Failed", ready=False, started=False)
+            world.pods[name] = dataclasses.replace(
+                world.pods[name], phase="Failed", ready=False, started=False, reason="UnexpectedAdmissionError"
+            )
             world.processes.pop(name)
         world.operate()
         world.reap()
