@@ -14,6 +14,8 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
+from elasticjob_rendezvous import credentials
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -50,8 +52,6 @@ _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _GONE, _TOO_MANY, _SERVER = 401, 403, 404
 _FROM_THE_BEGINNING = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 _COMPLETE = "k8s.io/initial-events-end"
 """Annotation of the bookmark behind the last object of a list that came as a watch."""
-
-_NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
 class KubeError(Exception):
@@ -146,7 +146,7 @@ class Kube:
         Raises:
             ForbiddenError: there is neither, or it can't be read.
         """
-        self._configure: Callable[[], tuple[Any, str]] = lambda: _client(kubeconfig, context)
+        self._configure: Callable[[], tuple[Any, str]] = lambda: _configured(kubeconfig, context)
         self._timeout = self.allowed = timeout
         """The second is what a request may take at present, in seconds."""
         self._credentials: tuple[float, dict[str, str]] = (0.0, {})
@@ -288,6 +288,13 @@ class Kube:
         return f"{verb} {kind.plural} in namespace {self.namespace}"
 
 
+def _configured(kubeconfig: str, context: str) -> tuple[Any, str]:
+    try:
+        return credentials.client(kubeconfig, context)
+    except credentials.NoCredentialsError as error:
+        raise ForbiddenError(str(error)) from error
+
+
 def _typed(kind: Kind, body: Object) -> Object:
     return {"apiVersion": kind.api_version, "kind": kind.name, **body}
 
@@ -380,39 +387,3 @@ def _event(line: bytes) -> tuple[str, Object]:
             raise GoneError(str(found.get("message")))
         raise UnreachableError(f"watch: {found.get('message')}")
     return kind, found
-
-
-def _client(kubeconfig: str, context: str) -> tuple[Any, str]:
-    """A configured client and the namespace that goes with it."""
-    from kubernetes import client, config  # noqa: PLC0415 - a second to import
-
-    configuration = client.Configuration()
-    configuration.retries = False  # each of ours knows whether to repeat
-    try:
-        if kubeconfig or context or not _in_pod():
-            namespace = _load_kubeconfig(config, configuration, kubeconfig or None, context or None)
-        else:
-            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-            with open(_NAMESPACE_FILE, encoding="utf-8") as file:  # noqa: PTH123 - plain text, nothing to compose
-                namespace = file.read().strip()
-    except (config.ConfigException, OSError, LookupError, TypeError, ValueError) as error:
-        raise ForbiddenError(
-            "no way to the Kubernetes API: this is no pod with a ServiceAccount's token, and no kubeconfig can be used "
-            f"(--rdzv-conf kubeconfig=FILE,context=NAME): {error}"
-        ) from error
-    return client.ApiClient(configuration), namespace
-
-
-def _in_pod() -> bool:
-    try:
-        with open(_NAMESPACE_FILE, encoding="utf-8"):  # noqa: PTH123 - only whether it can be read
-            return True
-    except OSError:
-        return False
-
-
-def _load_kubeconfig(config: Any, configuration: Any, file: str | None, context: str | None) -> str:
-    config.load_kube_config(config_file=file, context=context, client_configuration=configuration)
-    contexts, active = config.list_kube_config_contexts(config_file=file)
-    chosen = next((c for c in contexts if c["name"] == context), active)
-    return str(chosen["context"].get("namespace") or "default")

@@ -23,6 +23,8 @@ class Installation:
     """What jobs that ask for an etcd of their own get."""
     disruption_budgets: bool = False
     """Whether each job gets a PodDisruptionBudget: evictions wait for a checkpoint."""
+    packing: tuple[str, ...] = ()
+    """Labels of cluster nodes by which a job's pods are drawn to each other, if at all; the narrowest first."""
 
 
 STRICTEST = Installation()

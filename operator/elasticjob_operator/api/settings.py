@@ -67,6 +67,9 @@ class Settings:
     autoscaler: Autoscaler
 
 
+HOSTNAME = "kubernetes.io/hostname"
+"""The label that is one for each cluster node."""
+
 _TEXTS: Mapping[str, tuple[str, str]] = {
     "namespace": ("", "the operator's own namespace (default: the pod's, else default)"),
     "watch-namespaces": ("", "namespaces whose jobs to keep, separated by commas (default: all)"),
@@ -87,6 +90,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "autoscaler": ("on", "on, dry-run or off: whether jobs without spec.nodes share the cluster's accelerators"),
     "accelerators": ("nvidia.com/gpu,amd.com/gpu", "the resources that are shared out, separated by commas"),
     "topology-label": ("topology.kubernetes.io/zone", "the label of cluster nodes that jobs are kept together by"),
+    "packing": ("false", "true or false: whether a job's pods are drawn to each other, by machine and topology label"),
     "queues": (
         "[]",
         'teams\' shares in accelerators, as JSON: [{"name": "red", "weight": 2, "quota": 8, "limit": 16}]',
@@ -128,6 +132,7 @@ def parse(arguments: Sequence[str], env: Mapping[str, str], *, namespace: str = 
             disruption_budgets=read("disruption-budgets", _truth, "true or false"),
             network_policies=read("network-policies", _truth, "true or false"),
             etcd_image=given["etcd_image"],
+            packing=(HOSTNAME, given["topology_label"]) if read("packing", _truth, "true or false") else (),
         ),
         autoscaler=Autoscaler(
             mode=read("autoscaler", _mode, "on, dry-run or off"),

@@ -71,9 +71,16 @@ def _before_script(word: str) -> bool:
     return not word.endswith(".py")
 
 
-def pod(job: jobs.Job, wish: spec.Spec, slot: int, number: int, avoid: Sequence[str] = ()) -> dict[str, Any]:
-    """The manifest of the *number*-th pod of a slot, which keeps away from the cluster nodes in *avoid*."""
+def pod(
+    job: jobs.Job, wish: spec.Spec, slot: int, number: int, avoid: Sequence[str] = (), *, near: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The manifest of the *number*-th pod of a slot, which keeps away from the cluster nodes in *avoid*.
+
+    *near* are labels of cluster nodes by which the job's pods are drawn to each other (``placing.together``).
+    """
     template = copy.deepcopy(dict(wish.template))
+    if near:
+        template["spec"]["affinity"] = placing.together(template["spec"].get("affinity"), names.labels(job.name), near)
     meta = template.get("metadata") or {}
     return {
         "apiVersion": "v1",

@@ -1,6 +1,6 @@
 """Where a pod may not be scheduled, and where it had better be, in the words of its ``affinity``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from elasticjob_operator.api import spot
@@ -31,6 +31,23 @@ def _ruled_out(found: Any, names: Iterable[str]) -> dict[str, object]:
     ]
     node["requiredDuringSchedulingIgnoredDuringExecution"] = required
     return {**whole, "nodeAffinity": node}
+
+
+def together(found: object, labels: Mapping[str, str], domains: Iterable[str]) -> object:
+    """A pod's ``affinity``, where it has none, with a preference for where the pods with these *labels* are already.
+
+    *domains* are labels of cluster nodes, that of the narrowest domain first, which is wanted most.
+    """
+    wishes = [
+        {
+            "weight": MOST_WEIGHT >> place,
+            "podAffinityTerm": {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": domain},
+        }
+        for place, domain in enumerate(domains)
+    ]
+    return (
+        found if found or not wishes else {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+    )
 
 
 def steady(found: object) -> object:

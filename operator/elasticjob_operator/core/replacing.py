@@ -70,9 +70,9 @@ def overstayed(situation: Situation, pod: Pod) -> bool:
 
 
 def _next_pod(situation: Situation, slot: int, avoid: tuple[str, ...]) -> dict[str, object]:
-    used = situation.observed.used
-    number = next(n for n in itertools.count() if (slot, n) not in used)
-    return building.pod(situation.observed.job, situation.spec, slot, number, avoid)
+    observed = situation.observed
+    number = next(n for n in itertools.count() if (slot, n) not in observed.used)
+    return building.pod(observed.job, situation.spec, slot, number, avoid, near=observed.installation.packing)
 
 
 def _spent(situation: Situation) -> Iterator[Action]:

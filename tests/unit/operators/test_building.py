@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.api import spot
+from elasticjob_operator.api import names, spot
 from elasticjob_operator.core import building, deciding, placing
 from support import operator_builders as build
 
@@ -152,6 +152,21 @@ def test_a_preference_is_for_templates_that_say_nothing_of_cluster_nodes() -> No
 
     assert placing.steady(mine) == mine
     assert placing.steady(near) == {**near, **made(TEMPLATE, minNodes=2, maxNodes=4)["spec"]["affinity"]}
+
+
+def test_pods_are_drawn_to_each_other_where_the_installation_says_so_and_the_template_nothing() -> None:
+    domains = ("kubernetes.io/hostname", "zone")
+    mine = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "affinity": {"podAntiAffinity": {}}}}
+
+    def affinity(template: dict[str, Any], near: tuple[str, ...]) -> Any:
+        job = build.a_job(template=template)
+        return building.pod(job, build.a_spec(template=template), 1, 0, near=near)["spec"].get("affinity")
+
+    wishes = affinity(TEMPLATE, domains)["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [(w["weight"], w["podAffinityTerm"]["topologyKey"]) for w in wishes] == [(100, domains[0]), (50, "zone")]
+    assert {str(w["podAffinityTerm"]["labelSelector"]["matchLabels"]) for w in wishes} == {str(names.labels("digits"))}
+    assert affinity(mine, domains) == {"podAntiAffinity": {}}
+    assert affinity(TEMPLATE, ()) is None
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

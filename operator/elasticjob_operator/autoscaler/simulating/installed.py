@@ -17,6 +17,7 @@ FLAGS = {
     "mode": "autoscaler",
     "accelerators": "accelerators",
     "topologyLabel": "topology-label",
+    "packing": "packing",
     "queues": "queues",
     "pendingAccelerators": "pending-accelerators",
     "volatileMinimum": "volatile-minimum",
