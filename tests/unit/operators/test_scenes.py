@@ -96,3 +96,20 @@ def test_limits_that_move_while_a_job_is_being_resized_cost_no_round_more() -> N
         [(Reason.RESIZED, 3), (Reason.RESIZED, 2)],
     )
     assert (world.status["failures"], world.status["disruptions"]) == (0, 0)
+
+
+def test_a_pod_that_somebodys_finalizer_keeps_holds_nothing_up_and_is_counted_once() -> None:
+    world = World(nodes=2)
+    world.settle()
+    gone = world.reap
+
+    world.delete("digits-1-0")
+    world.reap = lambda: None  # type: ignore[method-assign]
+    world.settle()
+    kept = world.status["state"], world.status["nodes"], sorted(world.pods)
+    world.reap = gone  # type: ignore[method-assign]
+    world.settle()
+
+    assert kept == ("Running", 2, ["digits-0-0", "digits-1-0", "digits-1-1"])
+    assert sorted(world.pods) == ["digits-0-0", "digits-1-1"]
+    assert (world.status["disruptions"], world.status["failedPods"], len(world.history)) == (1, 0, 3)
