@@ -54,6 +54,10 @@ class Allocation:
     resize_seconds: int | None = None
     """Seconds of training that a change of its pods costs, as measured."""
     throughput: tuple[Throughput, ...] = ()
+    firm: bool = False
+    """Whether its minimum may be on no cluster node that can be taken away (spot). A rule of the installation's, so it
+    is not in the status.
+    """
 
     @property
     def wanted(self) -> int:

@@ -127,9 +127,12 @@ def _stay(draft: drafts.Draft, table: board.Board, out: Placed, rules: settings.
 
 
 def _firm(draft: drafts.Draft, pods: board.Pods, table: board.Board, rules: settings.Settings) -> bool:
-    stable = _stable(pods, table)
-    anywhere = rules.volatile_minimum or not rules.moves
-    return sum(pods.values()) >= draft.minimum and (anywhere or stable >= draft.minimum)
+    """Whether its minimum is there, and not on what may vanish; where nothing moves, what is there already counts."""
+    counted = dict(pods)
+    if not rules.volatile_minimum:
+        there = {} if rules.moves else present(draft.job, table)
+        counted = {n: min(pods[n], there.get(n, 0)) if table.nodes[n].volatile else pods[n] for n in pods}
+    return sum(counted.values()) >= draft.minimum
 
 
 def _put(

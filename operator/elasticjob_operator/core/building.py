@@ -72,11 +72,18 @@ def _before_script(word: str) -> bool:
 
 
 def pod(
-    job: jobs.Job, wish: spec.Spec, slot: int, number: int, avoid: Sequence[str] = (), *, near: Sequence[str] = ()
+    job: jobs.Job,
+    wish: spec.Spec,
+    slot: int,
+    number: int,
+    avoid: Sequence[str] = (),
+    *,
+    near: Sequence[str] = (),
+    firm: bool = False,
 ) -> dict[str, Any]:
     """The manifest of the *number*-th pod of a slot, which keeps away from the cluster nodes in *avoid*.
 
-    *near* are labels of cluster nodes by which the job's pods are drawn to each other (``placing.together``).
+    *near* are labels of cluster nodes by which the job's pods are drawn to each other (``placing.together``). *firm*: the pods of the minimum must be on cluster nodes that stay, not only had better be.
     """
     template = copy.deepcopy(dict(wish.template))
     if near:
@@ -92,7 +99,7 @@ def pod(
             "annotations": {**_annotations(meta), **_own_annotations(job, wish, avoid)},
             "ownerReferences": [jobs.owner(job)],
         },
-        "spec": _placed(_spec(job, wish, template["spec"], slot), avoid, minimum=slot < wish.min_nodes),
+        "spec": _placed(_spec(job, wish, template["spec"], slot), avoid, minimum=slot < wish.min_nodes, firm=firm),
     }
 
 
@@ -108,10 +115,11 @@ def _own_annotations(job: jobs.Job, wish: spec.Spec, avoid: Sequence[str]) -> di
     return found if wish.rendezvous.told else {**found, names.RUN_ANNOTATION: str(job.status.restarts)}
 
 
-def _placed(data: dict[str, Any], avoid: Sequence[str], *, minimum: bool) -> dict[str, Any]:
+def _placed(data: dict[str, Any], avoid: Sequence[str], *, minimum: bool, firm: bool) -> dict[str, Any]:
     """What a job cannot do without is better off where it stays."""
     if minimum:
-        data = {**data, "affinity": placing.steady(data.get("affinity"))}
+        wish = placing.firm if firm else placing.steady
+        data = {**data, "affinity": wish(data.get("affinity"))}
     return {**data, "affinity": placing.ruled_out(data.get("affinity"), avoid)} if avoid else data
 
 

@@ -21,14 +21,15 @@ def ruled_out(found: object, names: Iterable[str]) -> object:
 
 
 def _ruled_out(found: Any, names: Iterable[str]) -> dict[str, object]:
+    return _required(found, "matchFields", [_not_in("metadata.name", name) for name in names])
+
+
+def _required(found: Any, where: str, these: Iterable[object]) -> dict[str, object]:
     whole = dict(found)
     node = dict(whole.get("nodeAffinity") or {})
     required = dict(node.get("requiredDuringSchedulingIgnoredDuringExecution") or {})
-    ruled_out = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in names]
     terms = required.get("nodeSelectorTerms") or [{}]
-    required["nodeSelectorTerms"] = [
-        {**term, "matchFields": [*(term.get("matchFields") or ()), *ruled_out]} for term in terms
-    ]
+    required["nodeSelectorTerms"] = [{**term, where: [*(term.get(where) or ()), *these]} for term in terms]
     node["requiredDuringSchedulingIgnoredDuringExecution"] = required
     return {**whole, "nodeAffinity": node}
 
@@ -50,6 +51,21 @@ def together(found: object, labels: Mapping[str, str], domains: Iterable[str]) -
     )
 
 
+def _not_in(key: str, value: str) -> dict[str, object]:
+    return {"key": key, "operator": "NotIn", "values": [value]}
+
+
+def firm(found: object) -> object:
+    """A pod's ``affinity`` that leaves it only cluster nodes that stay, in each alternative that the user has named.
+
+    What is none is left as it is, for the API server names the mistake.
+    """
+    try:
+        return _required(found or {}, "matchExpressions", [_not_in(*label) for label in spot.LABELS.items()])
+    except (AttributeError, TypeError, ValueError):
+        return found
+
+
 def steady(found: object) -> object:
     """A pod's ``affinity`` with a preference for cluster nodes that stay, unless it tells of cluster nodes itself.
 
@@ -58,6 +74,6 @@ def steady(found: object) -> object:
     whole = {} if found is None else found
     if not isinstance(whole, dict):
         return whole
-    stays = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in spot.LABELS.items()]
+    stays = [_not_in(*label) for label in spot.LABELS.items()]
     wish = {"weight": MOST_WEIGHT, "preference": {"matchExpressions": stays}}
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}, **whole}

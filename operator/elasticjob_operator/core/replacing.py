@@ -72,7 +72,9 @@ def overstayed(situation: Situation, pod: Pod) -> bool:
 def _next_pod(situation: Situation, slot: int, avoid: tuple[str, ...]) -> dict[str, object]:
     observed = situation.observed
     number = next(n for n in itertools.count() if (slot, n) not in observed.used)
-    return building.pod(observed.job, situation.spec, slot, number, avoid, near=observed.installation.packing)
+    near, given = observed.installation.packing, observed.allocation
+    firm = given is not None and given.firm and not given.dry_run
+    return building.pod(observed.job, situation.spec, slot, number, avoid, near=near, firm=firm)
 
 
 def _spent(situation: Situation) -> Iterator[Action]:

@@ -110,7 +110,13 @@ class Autoscaler:
         now = int(self._now())
         self._ceilings = ceilings.judged(self._ceilings, seen, world.pods, now)
         offers, self._promises = carrying.carried(
-            made, seen, self._memories, self._promises, now, dry_run=self._dry_run
+            made,
+            seen,
+            self._memories,
+            self._promises,
+            now,
+            dry_run=self._dry_run,
+            firm=not self._rules.volatile_minimum,
         )
         for one in seen.seen.values():
             before, after = self._offers.get(one.job.uid), offers[one.job.uid]

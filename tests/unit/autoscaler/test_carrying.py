@@ -116,7 +116,17 @@ def test_a_size_that_stands_keeps_its_words_and_its_time() -> None:
 
     seen = paint(had, nodes=[node("n1")], pods=pods_of("a", 2))
 
-    assert carried(seen)[0]["uid-a"] == seen.seen["default/a"].job.status.allocation
+    found = carried(seen)[0]["uid-a"]
+    assert dataclasses.replace(found, firm=False) == seen.seen["default/a"].job.status.allocation
+
+
+def test_a_minimum_is_not_for_spot_where_the_autoscaler_decides_and_spot_may_not_hold_it() -> None:
+    some = job("ours"), job("theirs", nodes=1), job("cpus", gpus=0)
+    seen = paint(*some, nodes=[node("n1")])
+    made = deciding.decide(seen.snapshot, RULES)
+
+    assert {uid for uid, one in carrying.carried(made, seen, {}, {}, NOW)[0].items() if one.firm} == {"uid-ours"}
+    assert not any(one.firm for one in carrying.carried(made, seen, {}, {}, NOW, firm=False)[0].values())
 
 
 def test_who_gave_way_goes_on_saying_to_whom() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from elasticjob_operator.autoscaler import curves, decision, settings, snapshot
 from unit.autoscaler.cases import after, decide, job, linear, nodes, sizes
 
@@ -116,9 +118,15 @@ def test_a_cordoned_cluster_node_keeps_its_pods_and_gets_no_new_ones() -> None:
     assert where(grants["new"]) == {"a0": 4}
 
 
-def test_spot_holds_surplus_and_never_a_minimum() -> None:
+BOTH = pytest.mark.parametrize(
+    "rules", [settings.Settings(), settings.Settings(moves=False)], ids=["moving", "operator"]
+)
+
+
+@BOTH
+def test_spot_holds_surplus_and_never_a_minimum(rules: settings.Settings) -> None:
     cluster = (*nodes(1), *nodes(2, prefix="spot", volatile=True))
-    grants = decide(cluster, job("j", 2, 10), job("k", 2, 2))
+    grants = decide(cluster, job("j", 2, 10), job("k", 2, 2), rules=rules)
 
     assert grants["j"].nodes == 10
     assert where(grants["j"])["a0"] >= 2
@@ -152,9 +160,10 @@ def test_a_stable_cluster_node_keeps_whole_whom_it_can() -> None:
     assert where(grants["larger"]) == {"a0": 1, "spot0": 2}
 
 
-def test_a_minimum_for_which_only_spot_is_free_waits() -> None:
+@BOTH
+def test_a_minimum_for_which_only_spot_is_free_waits(rules: settings.Settings) -> None:
     cluster = (*nodes(1), *nodes(2, prefix="spot", volatile=True))
-    grants = decide(cluster, job("j", 4, 4), job("k", 2, 2, age=10.0))
+    grants = decide(cluster, job("j", 4, 4), job("k", 2, 2, age=10.0), rules=rules)
 
     assert sizes(grants) == {"j": 4, "k": 0}
 

@@ -1,6 +1,7 @@
 """A job whose size the autoscaler says: how it is brought to it, and what its status and events tell."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -138,3 +139,24 @@ def test_grants_lead_through_growth_preemption_and_return() -> None:
             assert not world.pods
 
     assert (world.status["failures"], world.status["disruptions"]) == (0, 0)
+
+
+class Manifests(World):
+    """Keeps the pods that it is told to make."""
+
+    def _start(self, manifest: Mapping[str, Any]) -> None:
+        self.made = {**getattr(self, "made", {}), manifest["metadata"]["name"]: manifest["spec"]}
+        super()._start(manifest)
+
+
+@pytest.mark.parametrize(("dry_run", "firm"), [(False, [True, True, False]), (True, [False] * 4)])
+def test_a_minimums_pods_are_for_cluster_nodes_that_stay_where_spot_may_not_hold_them(
+    *, dry_run: bool, firm: list[bool]
+) -> None:
+    world = Manifests(nodes=None, minNodes=2)
+    world.allocation = given(3, "Started", firm=True, dry_run=dry_run)
+    world.settle()
+    affinities = [world.made[name].get("affinity") or {} for name in sorted(world.made)]
+
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    assert [required in one.get("nodeAffinity", {}) for one in affinities] == firm

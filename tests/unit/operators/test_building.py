@@ -172,6 +172,25 @@ def test_pods_are_drawn_to_each_other_where_the_installation_says_so_and_the_tem
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
+def test_where_a_minimum_is_not_for_spot_each_alternative_of_the_template_is_without_it() -> None:
+    near = {"key": "zone", "operator": "In", "values": ["a"]}
+    mine = {
+        "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [near]}, {}]}},
+        "podAffinity": {"a": 1},
+    }
+
+    def terms(affinity: dict[str, Any] | None) -> list[Any]:
+        found = placing.firm(affinity)
+        assert isinstance(found, dict)
+        return [term["matchExpressions"] for term in found["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]]
+
+    (stays,) = terms(None)
+    assert {(e["key"], e["operator"], *e["values"]) for e in stays} == {
+        (key, "NotIn", value) for key, value in spot.LABELS.items()
+    }
+    assert terms(mine) == [[near, *stays], stays]
+
+
 @pytest.mark.parametrize(
     "affinity",
     [
@@ -185,6 +204,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 )
 def test_an_affinity_that_is_none_is_left_for_the_api_server_to_refuse(affinity: object) -> None:
     assert placing.steady(affinity) == affinity
+    assert placing.firm(affinity) == affinity
     assert placing.ruled_out(affinity, ["a"]) == affinity
 
 

@@ -59,8 +59,12 @@ def carried(
     now: int,
     *,
     dry_run: bool = False,
+    firm: bool = True,
 ) -> tuple[dict[str, allocations.Allocation], Promises]:
-    """What each job has from now on, by UID, and the promises that stand."""
+    """What each job has from now on, by UID, and the promises that stand.
+
+    *firm*: minimums that are the autoscaler's affair are not for spot.
+    """
     jobs = {job.name: job for job in seen.snapshot.jobs}
     room, kept = Room(seen), Promises()
     for job in jobs.values():  # what was granted and is not bound yet comes first
@@ -77,7 +81,9 @@ def carried(
             kept[grant.job] = grant
             grant = _put_off(grant)
         found[one.job.uid] = dataclasses.replace(
-            _allocation(grant, one, job, memories.get(one.job.uid), now), dry_run=dry_run
+            _allocation(grant, one, job, memories.get(one.job.uid), now),
+            dry_run=dry_run,
+            firm=firm and job.pinned is None and job.accelerators > 0,
         )
     return found, kept
 
