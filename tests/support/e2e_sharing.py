@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import itertools
 import pathlib
 import time
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,16 @@ class Sharing:
 
         what = f"the throughput of {' and '.join(names)} at {size}"
         self.scene.view.wait(what, lambda: all(map(known, names)), seconds=story.PATIENCE)
+
+    def host(self, name: str) -> str:
+        """A cluster node that has a pod of the job, and no pod of the operator's if there is such a one."""
+        hosts = {str(pod["spec"]["nodeName"]) for pod in self._pods(name) if pod["spec"].get("nodeName")}
+        return min(hosts, key=lambda one: (one in e2e_scenes.operators_nodes(self.scene), one))
+
+    def stopped(self, *names: str) -> int:
+        """How often one of these jobs was left with nothing after it had had something."""
+        sizes = [self.resizes(name) for name in names]
+        return sum(after == 0 < before for had in sizes for before, after in itertools.pairwise(had))
 
     def has_left(self, cluster_node: str, name: str) -> bool:
         """Whether the job trains with what it was given, on other cluster nodes."""

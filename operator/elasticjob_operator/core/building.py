@@ -83,7 +83,8 @@ def pod(
 ) -> dict[str, Any]:
     """The manifest of the *number*-th pod of a slot, which keeps away from the cluster nodes in *avoid*.
 
-    *near* are labels of cluster nodes by which the job's pods are drawn to each other (``placing.together``). *firm*: the pods of the minimum must be on cluster nodes that stay, not only had better be.
+    *near* are labels of cluster nodes by which the job's pods are drawn to each other (``placing.together``).
+    *firm*: the pods of the minimum must be on cluster nodes that stay, not only had better be.
     """
     template = copy.deepcopy(dict(wish.template))
     if near:

@@ -16,7 +16,7 @@ from elasticjob_operator.api import job as jobs
 from elasticjob_operator.api import settings as operator_settings
 from elasticjob_operator.api.allocation import UNDECIDED, Allocation
 from elasticjob_operator.autoscaler import deciding, decision, settings, snapshot
-from elasticjob_operator.autoscaler.seeing import carrying, ceilings, measuring, objects, picture
+from elasticjob_operator.autoscaler.seeing import carrying, ceilings, lifetimes, measuring, objects, picture
 from elasticjob_operator.kube.client import Client
 from elasticjob_operator.kube.metrics import Metrics
 from elasticjob_operator.kube.mirroring import Mirror
@@ -62,6 +62,7 @@ class Autoscaler:
         self._memories: dict[str, measuring.Memory] = {}
         self._ceilings: dict[str, ceilings.Ceiling] = {}
         self._promises: carrying.Promises = {}
+        self._lifetimes = lifetimes.Lifetimes()
         self._largest: collections.Counter[str] | None = None
         self._hosts: dict[str, collections.Counter[str]] = {}
         running = "status.phase!=Succeeded,status.phase!=Failed"
@@ -108,6 +109,8 @@ class Autoscaler:
             logger.exception("no decision")
             return
         now = int(self._now())
+        volatile = frozenset(node.name for node in seen.snapshot.cluster_nodes if node.volatile)
+        self._lifetimes = lifetimes.observed(self._lifetimes, volatile, now)
         self._ceilings = ceilings.judged(self._ceilings, seen, world.pods, now)
         offers, self._promises = carrying.carried(
             made,
@@ -139,6 +142,7 @@ class Autoscaler:
             memories=dict(self._memories),
             ceilings={uid: one.pods for uid, one in self._ceilings.items() if one.pods is not None},
             promised={name: grant.nodes for name, grant in self._promises.items()},
+            volatile_lifetime=self._lifetimes.mean,
             now=int(self._now()),
         )
 

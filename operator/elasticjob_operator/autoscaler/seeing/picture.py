@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 from elasticjob_operator.autoscaler import snapshot
@@ -42,6 +43,8 @@ class World:
     """Pods that the scheduler did find room for, of jobs whose others stayed unschedulable lately."""
     promised: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Sizes that were decided and wait for room, by the jobs' names in the snapshot."""
+    volatile_lifetime: float = math.inf
+    """Seconds that a spot cluster node lasts."""
     now: int = 0
 
 
@@ -121,6 +124,7 @@ def paint(world: World, rules: Rules) -> Picture:
             jobs=tuple(listed),
             queues=rules.queues,
             quotas=_quotas(world, found, ours),
+            volatile_lifetime=world.volatile_lifetime,
         ),
         {one.key: one for one in found},
         stocked,
