@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from elasticjob_operator.api import job as jobs
@@ -60,6 +60,7 @@ class Autoscaler:
         self._changed = asyncio.Event()
         self._offers: dict[str, Allocation] = {}
         self._memories: dict[str, measuring.Memory] = {}
+        self._looks: list[measuring.Look] = []
         self._ceilings: dict[str, ceilings.Ceiling] = {}
         self._promises: carrying.Promises = {}
         self._lifetimes = lifetimes.Lifetimes()
@@ -102,8 +103,10 @@ class Autoscaler:
                     continue
 
     async def _decide(self) -> None:
-        world = self._world()
+        looks, self._looks = self._looks, []
         try:
+            self._memories = await asyncio.to_thread(measuring.read, self._memories, looks)
+            world = self._world()
             seen, made = await asyncio.to_thread(_made, world, self._reading, self._rules)
         except Exception:  # a bug that one picture brings out: sizes stay as they are, and the next picture is another
             logger.exception("no decision")
@@ -174,22 +177,27 @@ class Autoscaler:
     def _told(self, old: jobs.Job | None, new: jobs.Job | None) -> None:
         """Something of a job has changed; only its training having gone on is no reason to decide at once."""
         if new is not None:
-            self._remember(new)
+            self._look(new)
         if old is None or new is None or _gist(old) != _gist(new):
             self._changed.set()
 
-    def _remember(self, job: jobs.Job) -> None:
+    def _look(self, job: jobs.Job) -> None:
+        """Keep what the job says for the next decision: to fit a curve takes too long here."""
         one = picture.seen(job, self._reading.resources)
         if one is None:
             return
         host = self._host(one.resource, one.each)
-        limits: Mapping[str, int] = {"host": host, "maximum": one.wish.max_nodes}
-        if job.uid not in self._memories:
-            first = min(max(host, one.wish.min_nodes), one.wish.max_nodes) if one.each else one.wish.max_nodes
-            self._memories[job.uid] = measuring.recalled(job.status.allocation, first=first, **limits)
-        across = len(self._hosts.get(job.uid, ())) > 1
-        memory = self._memories[job.uid]
-        self._memories[job.uid] = measuring.observed(memory, job, across=across, now=int(self._now()), **limits)
+        first = min(max(host, one.wish.min_nodes), one.wish.max_nodes) if one.each else one.wish.max_nodes
+        self._looks.append(
+            measuring.Look(
+                job=job,
+                first=first,
+                across=len(self._hosts.get(job.uid, ())) > 1,
+                host=host,
+                maximum=one.wish.max_nodes,
+                now=int(self._now()),
+            )
+        )
 
 
 def made(client: Client, queue: Queue, chosen: operator_settings.Settings, metrics: Metrics) -> Autoscaler:

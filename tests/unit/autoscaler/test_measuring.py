@@ -140,3 +140,12 @@ def test_who_is_slower_on_two_cluster_nodes_is_not_believed_to_be_cured_by_a_pac
     )
     again = measuring.recalled(known, first=4, host=4, maximum=8).knowledge.curve
     assert again.log(2) < again.log(1)
+
+
+def test_looks_that_were_kept_are_read_in_their_order_and_a_jobs_first_recalls_what_its_status_says() -> None:
+    reports = [told(8, 0), told(100, 10), told(300, 20), told(700, 40)]
+    looks = [measuring.Look(job=one, first=1, across=False, host=4, maximum=8, now=NOW + 60) for one in reports]
+    uid = reports[0].uid
+
+    assert measuring.read({}, looks)[uid].knowledge == after(*reports).knowledge
+    assert measuring.read({"other": measuring.Memory(learning.Knowledge.new(1))}, []).keys() == {"other"}

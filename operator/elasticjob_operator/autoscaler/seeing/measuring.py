@@ -14,7 +14,7 @@ from elasticjob_operator.api import allocation as allocations
 from elasticjob_operator.autoscaler import fitting, learning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from elasticjob_operator.api import allocation, job, status
 
@@ -57,6 +57,30 @@ class Memory:
         kept = tuple(allocations.Throughput(p.nodes, p.across, p.rate, p.weight) for p in self.knowledge.points)
         kept = kept[-allocations.MAX_POINTS :]
         return told if _evidence(told) == _evidence(kept) else kept
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A job's status, and what was known of its surroundings, at one moment. What comes of it takes milliseconds."""
+
+    job: job.Job
+    first: int
+    """The largest size without a measurement."""
+    across: bool
+    """Whether its pods were on more than one cluster node."""
+    host: int
+    maximum: int
+    now: int
+
+
+def read(memories: Mapping[str, Memory], looks: Iterable[Look]) -> dict[str, Memory]:
+    """The memories by UID after these looks, the earliest first."""
+    known = dict(memories)
+    for look in looks:
+        uid, limits = look.job.uid, {"host": look.host, "maximum": look.maximum}
+        memory = known.get(uid) or recalled(look.job.status.allocation, first=look.first, **limits)
+        known[uid] = observed(memory, look.job, across=look.across, now=look.now, **limits)
+    return known
 
 
 def _evidence(points: tuple[allocation.Throughput, ...]) -> set[tuple[int, bool, int]]:
