@@ -58,17 +58,12 @@ def place(
             staying.append(draft)
         else:
             changing.append(draft)
-    if anew:  # the largest pods first packs best; of equals whoever comes first
-        changing.sort(key=lambda draft: -draft.job.accelerators)
-    else:  # they have room in this order only
+    if anew:
+        changing.sort(key=lambda draft: -draft.job.accelerators)  # packs best; of equals whoever comes first
+        _minimums(changing, table, out, rules)
+    elif not last:  # they have room in this order only; at last nobody loses its place to one that comes later
         changing.sort(key=_sensitive)
         changing.sort(key=lambda draft: (draft.job.name not in stuck, draft.job.name not in giving))
-    for draft in changing if anew else ():
-        whole, loose = draft.nodes, draft.loose
-        draft.nodes, draft.loose = draft.minimum, max(draft.loose - (whole - draft.minimum), 0)
-        _put(draft, table, out, rules, None, last=last, kept={})
-        if draft.nodes:
-            draft.nodes, draft.loose = whole, loose
     for draft in changing:
         kept = out.pods[draft.job.name] if anew else _kept(draft, table, rules)
         table.lift(out.pods[draft.job.name], draft.job.accelerators)
@@ -78,6 +73,16 @@ def place(
         if not draft.job.held:
             _pack(draft, table, out, rules)
     return out
+
+
+def _minimums(changing: list[drafts.Draft], table: board.Board, out: Placed, rules: settings.Settings) -> None:
+    """Everybody's minimum, whole or not at all; the rest is for `place`."""
+    for draft in changing:
+        whole, loose = draft.nodes, draft.loose
+        draft.nodes, draft.loose = draft.minimum, max(draft.loose - (whole - draft.minimum), 0)
+        _put(draft, table, out, rules, None, last=True, kept={})
+        if draft.nodes:
+            draft.nodes, draft.loose = whole, loose
 
 
 def _sensitive(draft: drafts.Draft) -> tuple[float, bool, int]:

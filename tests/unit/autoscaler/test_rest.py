@@ -181,3 +181,15 @@ def test_more_spot_stops_nobody_whose_minimum_is_on_a_cordoned_cluster_node() ->
     for spot in range(1, 8):
         grants = decide((*cordoned, *nodes(1, spot, prefix="spot", volatile=True)), there)
         assert grants["there"].nodes >= 2
+
+
+def test_who_found_no_place_takes_none_from_a_higher_priority_that_has_one() -> None:
+    """Of four places for pods of two accelerators, counted as five, `low` took the three that it needs, being placed
+    first now.
+    """
+    cluster = tuple(snapshot.ClusterNode(f"n{i}", free) for i, free in enumerate((3, 2, 2, 4)))
+    high = [job(name, 1, 4, accelerators=2, priority=1, on=on) for name, on in (("x", {"n0": 1}), ("y", {"n3": 2}))]
+    thin, low = job("thin", 1, 1, on={"n2": 1}), job("low", 3, 8, accelerators=2)
+    grants = decide(cluster, *high, thin, low, rules=settings.Settings(moves=False))
+
+    assert min(grants["x"].nodes, grants["y"].nodes) > 0
