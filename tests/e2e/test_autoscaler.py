@@ -51,7 +51,7 @@ def test_jobs_share_the_cluster_by_priority_and_throughput(scene: Scene, local: 
 
     idle = sharing.idle_share(begin, now(), DEVICES)
     print(f"idle share: {idle:.1%}; grants: {sharing.grants}")
-    assert idle < 0.5  # 15 % on a busy machine; a cluster node was gone for a while
+    assert idle < 0.4  # 20 % on a busy machine; a cluster node was gone for a while
 
     sharing.measure(1, "scales", "flat")
     told = len(sharing.reasons["scales"])
