@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-import yaml  # comes with the Kubernetes client
+import yaml
 
 if TYPE_CHECKING:
     import pathlib
