@@ -15,7 +15,7 @@ UV     := 0.13.9# in step with requirements/dev.txt
 export MYPY_CACHE_DIR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/elasticjob/mypy
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e explore bench-autoscaler bench-lifecycle bench-rendezvous soak lint format lock
+.PHONY: help venv tools demo clean-cluster test test-unit test-integration test-e2e explore bench-autoscaler bench-lifecycle bench-rendezvous soak kill-everywhere lint format lock
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -77,6 +77,9 @@ bench-lifecycle: tools ## from an event to the first step after it, on a real cl
 
 soak: tools ## jobs that come and go, and what stays of them: build/bench/soak.jsonl (JOBS=500: some 6 minutes)
 	@$(PY) -m bench.soak $(JOBS)
+
+kill-everywhere: tools ## the operator killed before and after every single write: build/bench/kills.jsonl (minutes)
+	@$(PY) -m bench.kills
 
 format: venv ## write what lint wants to read
 	@$(BIN)/ruff format --quiet

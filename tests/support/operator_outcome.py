@@ -9,6 +9,8 @@ from elasticjob_rendezvous.round import lease
 from support.operator_simulation import Simulation
 from support.operator_world import World
 
+Picture = Mapping[str, Any]
+
 _PASSING = ("Time", "Since", "round", "roundReason", "reason", "conditions", "countedPods")
 """Fields of a status that tell when something happened, or in how many rounds."""
 
@@ -31,7 +33,7 @@ def outcome(world: World) -> dict[str, Any]:
     }
 
 
-async def picture(admin: clients.Client, simulation: Simulation) -> dict[str, Any]:
+async def picture(admin: clients.Client, simulation: Simulation) -> Picture:
     """The same of a job on a real API server."""
     found = await admin.get("ElasticJob", simulation.namespace, simulation.job)
     record = await simulation.round()
@@ -45,6 +47,19 @@ async def picture(admin: clients.Client, simulation: Simulation) -> dict[str, An
     }
 
 
+def at_rest(found: Picture, nodes: int) -> bool:
+    """Whether everything has come to *nodes*, however slow who has to do it: what stands still may only be waiting."""
+    status, record = found["status"], found["round"]
+    conditions, held = status["conditions"], sum(holder for holder, _ in found["leases"].values())
+    if [phase for _, phase in found["pods"]] != ["Running"] * nodes or held != nodes:
+        return False
+    if not nodes:
+        return bool(conditions.get("Suspended") == "True")
+    phase, plan, members, *_ = record
+    calm = (conditions.get("PodsReady"), conditions.get("Resizing", "False")) == ("True", "False")
+    return bool(calm and status["roundPhase"] == phase.value == "Sealed" and plan == members and len(plan) == nodes)
+
+
 def _phase(pod: Mapping[str, Any]) -> str:
     return "Ending" if pod["metadata"].get("deletionTimestamp") else str(pod["status"].get("phase"))
 
@@ -55,7 +70,7 @@ def _finished(item: Mapping[str, Any]) -> int:
 
 def _lasting(status: Mapping[str, Any]) -> dict[str, Any]:
     found = {k: v for k, v in status.items() if not k.endswith(_PASSING)}
-    for part in ("lastResize", "lastFailure"):
-        found[part] = {k: v for k, v in status.get(part, {}).items() if not k.lower().endswith("time")}
+    for part in ("lastResize", "lastFailure", "allocation"):
+        found[part] = {k: v for k, v in status.get(part, {}).items() if not k.lower().endswith(("time", "seconds"))}
     found["conditions"] = {c["type"]: c["status"] for c in status.get("conditions") or ()}
     return found

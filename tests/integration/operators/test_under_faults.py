@@ -8,9 +8,8 @@ import asyncio
 import contextlib
 import pathlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,7 @@ from support import audit, audit_invariants, operator_cluster
 from support.operator_cluster import SYSTEM, Operator, kubeconfig_of, until
 from support.operator_faults import every_fault
 from support.operator_job import Job
-from support.operator_outcome import picture
+from support.operator_outcome import Picture, at_rest, picture
 from support.operator_proxy import Proxy
 from support.operator_simulation import Simulation, acting
 
@@ -36,8 +35,6 @@ REST = 2.0
 """Seconds in which nobody writes: then there is nothing left to do."""
 
 LEFT = ("Pod", "Lease", "Role", "RoleBinding", "NetworkPolicy", "PodDisruptionBudget", "ConfigMap", "ServiceAccount")
-
-Picture = Mapping[str, Any]
 
 
 class Life:
@@ -97,24 +94,11 @@ class Life:
         if self._like:
             return point in self._like.reached and self.points[point] == self._like.points[point]
         await asyncio.sleep(2 * PACE)
-        return self.points[point] == before and _at_rest(self.points[point], nodes)
+        return self.points[point] == before and at_rest(self.points[point], nodes)
 
     async def _gone(self) -> bool:
         found = [i["metadata"]["name"] for kind in LEFT for i in await self._admin.list(kind, self.job.namespace)]
         return not any(name.startswith("digits") for name in found)
-
-
-def _at_rest(found: Picture, nodes: int) -> bool:
-    """Whether everything has come to *nodes*, however slow who has to do it: what stands still may only be waiting."""
-    status, record = found["status"], found["round"]
-    conditions, held = status["conditions"], sum(holder for holder, _ in found["leases"].values())
-    if [phase for _, phase in found["pods"]] != ["Running"] * nodes or held != nodes:
-        return False
-    if not nodes:
-        return bool(conditions.get("Suspended") == "True")
-    phase, plan, members, *_ = record
-    calm = (conditions.get("PodsReady"), conditions.get("Resizing", "False")) == ("True", "False")
-    return bool(calm and status["roundPhase"] == phase.value == "Sealed" and plan == members and len(plan) == nodes)
 
 
 class Lives:
