@@ -108,9 +108,9 @@ class Proxy:
         self, request: web.Request, answer: aiohttp.ClientResponse, what: Asked, fault: Fault
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers=_headers(answer.headers))
-        await response.prepare(request)
         rest, number = b"", 0
-        with contextlib.suppress(ConnectionError, aiohttp.ClientError, EOFError):
+        with contextlib.suppress(ConnectionError, aiohttp.ClientError, EOFError):  # either end may go at any time
+            await response.prepare(request)
             async for chunk in answer.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
