@@ -178,7 +178,7 @@ def _template(data: Mapping[str, Any]) -> Mapping[str, Any]:
     _list(pod, "volumes", where)
     if not _list(pod, "containers", where):
         raise SpecError(f"{where}.containers must have a container")
-    for field in ("containers", "initContainers"):
+    for field in ("containers", "initContainers", "ephemeralContainers"):
         for place, container in enumerate(_list(pod, field, where)):
             _container(container, f"{where}.{field}[{place}]")
     return template
@@ -186,7 +186,11 @@ def _template(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _container(data: Mapping[str, Any], where: str) -> None:
     _part(data, "securityContext", where)
-    _list(data, "volumeMounts", where)
+    for field in ("volumeMounts", "ports"):
+        _list(data, field, where)
+    for field in ("command", "args"):
+        if not isinstance(data.get(field) or [], list):
+            raise SpecError(f"{where}.{field} must be a list of words")
     if not all(isinstance(variable.get("name"), str) for variable in _list(data, "env", where)):
         raise SpecError(f"{where}.env must name each variable")
 

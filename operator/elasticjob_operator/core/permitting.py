@@ -51,7 +51,7 @@ def _container(container: Mapping[str, Any], where: str) -> Iterator[tuple[str, 
     if set(added) - _HARMLESS:
         yield "capabilities", f"{where}.securityContext.capabilities.add"
     for place, port in enumerate(container.get("ports") or ()):
-        if isinstance(port, Mapping) and port.get("hostPort"):
+        if port.get("hostPort"):
             yield "hostPort", f"{where}.ports[{place}].hostPort"
 
 

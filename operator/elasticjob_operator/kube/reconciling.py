@@ -7,6 +7,7 @@ from typing import Any
 
 from elasticjob_operator.api import status
 from elasticjob_operator.core import deciding
+from elasticjob_operator.core.actions import Event
 from elasticjob_operator.kube import errors, recording
 from elasticjob_operator.kube.applying import Applier
 from elasticjob_operator.kube.client import Client
@@ -18,6 +19,9 @@ from elasticjob_operator.kube.stopwatch import Stopwatch
 
 FEW = 300
 """So many jobs are all looked at in each interval; of more, those that were not for as many seconds as there are."""
+
+BUG = "OperatorBug"
+"""The event of a job that can't be decided on; the traceback is in the operator's log."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +84,13 @@ class Reconciler:
             self._recorder.forget(key)
             return True
         job, now = reading.observed.job, int(time.time())
-        decision = deciding.decide(reading.observed, now)
+        try:
+            decision = deciding.decide(reading.observed, now)
+        except Exception as error:  # whoever has made the job does not see the log
+            await self._recorder.record(
+                job, Event(BUG, f"a bug keeps this job from being looked at: {error!r}", warning=True)
+            )
+            raise
         problems = await self._applier.apply(job, decision.actions)
         if problems:
             self._reader.forget(job)

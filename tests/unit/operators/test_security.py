@@ -72,7 +72,7 @@ def test_what_reaches_beyond_the_jobs_pods_is_refused_by_its_path_unless_it_is_a
     "container",
     [
         {"securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}}},
-        {"securityContext": {"capabilities": "odd"}, "ports": ["odd"]},
+        {"securityContext": {"capabilities": "odd"}},
         {},
     ],
 )

@@ -62,6 +62,9 @@ def test_other_names_are_nobodys_place(name: str) -> None:
         (container(env={"A": "1"}), r"spec.template.spec.containers\[0\].env must be a list of objects"),
         (container(env=[{"name": 5}]), r"spec.template.spec.containers\[0\].env must name each variable"),
         (container(volumeMounts={"a": "b"}), r"spec.template.spec.containers\[0\].volumeMounts must be a list"),
+        (container(ports=5), r"spec.template.spec.containers\[0\].ports must be a list of objects"),
+        (container(args=5), r"spec.template.spec.containers\[0\].args must be a list of words"),
+        (pod(ephemeralContainers=5), "spec.template.spec.ephemeralContainers must be a list of objects"),
         (container(securityContext="x"), r"spec.template.spec.containers\[0\].securityContext must be an object"),
         (
             pod(initContainers=[{"name": "fetch", "securityContext": ["x"]}]),
