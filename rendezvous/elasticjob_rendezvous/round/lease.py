@@ -164,6 +164,7 @@ def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | Non
     owner = _HOLDER.fullmatch(holder_identity or "")
     if holder_identity and owner is None:
         refused.append(f"holderIdentity: {holder_identity[:MAX_TEXT]!r}")
+    left = read(LEFT, _pod, "")
     return SlotLease(
         slot=slot,
         pod=owner[1] if owner else "",
@@ -172,7 +173,7 @@ def parse(slot: int, holder_identity: str | None, found: Mapping[str, str] | Non
         arrived=read(ARRIVED, _number, 0),
         store=read(STORE, _store, ""),
         seen=read(SEEN, _number, 0),
-        left=read(LEFT, _pod, ""),
+        left="" if owner else left,
         finished=read(FINISHED, _number, 0),
         checkpointed=read(CHECKPOINTED, str, ""),
         progress=read(PROGRESS, _progress, None),

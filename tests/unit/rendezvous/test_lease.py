@@ -117,3 +117,10 @@ def test_how_long_restoring_took_is_no_reason_to_refuse_a_report(written: str, r
     assert progress.restored == read
     again = lease.annotations(SlotLease(0, pod="u", nonce="00c0ffee", progress=progress))
     assert lease.parse(0, "u/00c0ffee", again).progress == progress
+
+
+def test_nobody_has_left_a_slot_that_is_held() -> None:
+    written = {lease.LEFT: "a-pod"}
+
+    assert lease.parse(0, "u/00c0ffee", written).left == ""
+    assert lease.parse(0, "", written).left == "a-pod"
