@@ -66,5 +66,5 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- fail (printf "autoscaler.queues: queue %s: its quota of %d accelerators is above its limit of %d: lower the quota or raise the limit" .name (int .quota) (int .limit)) }}
 {{- end }}{{ end }}
 {{- end }}
-{{- .Values.autoscaler.queues | toJson }}
+{{- .Values.autoscaler.queues | default list | toJson }}
 {{- end }}

@@ -4,10 +4,12 @@ the allocator's affair.
 
 import dataclasses
 import json
-import math
 from typing import Any
 
 from elasticjob_operator.api.words import counted
+
+MOST, MOST_WEIGHT = 10**8, 10**6
+"""Of a queue's accelerators, more than there are, and of a weight: far beyond, shares can't be reckoned with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +50,11 @@ def _queue(entry: dict[str, Any]) -> Queue:
     if unknown := sorted(entry.keys() - {field.name for field in dataclasses.fields(Queue)}):
         raise QueueError(f"queue {name!r} has {', '.join(unknown)}: there are name, weight, quota and limit")
     queue = Queue(**entry)
-    if not (_is_number(queue.weight) and 0 <= queue.weight < math.inf):
-        raise QueueError(f"queue {name!r}: its weight must be a number from 0, not {queue.weight!r}")
+    if not (_is_number(queue.weight) and 0 <= queue.weight <= MOST_WEIGHT):
+        raise QueueError(f"queue {name!r}: its weight must be a number from 0 to {MOST_WEIGHT}, not {queue.weight!r}")
     for field, count in (("quota", queue.quota), ("limit", queue.limit)):
-        if count is not None and not (_is_number(count) and isinstance(count, int) and count >= 0):
-            raise QueueError(f"queue {name!r}: its {field} is a number of accelerators from 0, not {count!r}")
+        if count is not None and not (_is_number(count) and isinstance(count, int) and 0 <= count <= MOST):
+            raise QueueError(f"queue {name!r}: its {field} is a number of accelerators from 0 to {MOST}, not {count!r}")
     if queue.quota is not None and queue.limit is not None and queue.quota > queue.limit:
         raise QueueError(
             f"queue {name!r}: its quota of {counted(queue.quota, 'accelerator')} is above its limit of {queue.limit}: "

@@ -182,11 +182,24 @@ def test_the_autoscalers_settings_are_read_and_checked() -> None:
         ('[{"name": ["red"]}]', "a queue without a name"),
         ('[{"name": "red"}, {"name": "red"}]', "there are two queues named 'red': make them one"),
         ('[{"name": "red", "colour": 1}]', "queue 'red' has colour: there are name, weight, quota and limit"),
-        ('[{"name": "red", "quota": -1}]', "queue 'red': its quota is a number of accelerators from 0, not -1"),
-        ('[{"name": "red", "limit": 1.5}]', "queue 'red': its limit is a number of accelerators from 0, not 1.5"),
-        ('[{"name": "red", "limit": true}]', "queue 'red': its limit is a number of accelerators from 0, not True"),
-        ('[{"name": "red", "weight": NaN}]', "queue 'red': its weight must be a number from 0, not nan"),
-        ('[{"name": "red", "weight": "2"}]', "queue 'red': its weight must be a number from 0, not '2'"),
+        (
+            '[{"name": "red", "quota": -1}]',
+            "queue 'red': its quota is a number of accelerators from 0 to 100000000, not -1",
+        ),
+        (
+            '[{"name": "red", "limit": 1.5}]',
+            "queue 'red': its limit is a number of accelerators from 0 to 100000000, not 1.5",
+        ),
+        (
+            '[{"name": "red", "limit": true}]',
+            "queue 'red': its limit is a number of accelerators from 0 to 100000000, not True",
+        ),
+        (
+            '[{"name": "red", "weight": 1e308}]',
+            "queue 'red': its weight must be a number from 0 to 1000000, not 1e+308",
+        ),
+        ('[{"name": "red", "weight": NaN}]', "queue 'red': its weight must be a number from 0 to 1000000, not nan"),
+        ('[{"name": "red", "weight": "2"}]', "queue 'red': its weight must be a number from 0 to 1000000, not '2'"),
         ('[{"name": "red", "quota": 9, "limit": 8}]', "its quota of 9 accelerators is above its limit of 8: lower"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from typing import TYPE_CHECKING
 
 import yaml
@@ -50,28 +51,37 @@ class Part:
         """Of what kind so ever."""
         try:
             return yaml.constructor.SafeConstructor().construct_document(self.node)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, LookupError, OverflowError) as error:
             raise self.wrong(str(getattr(error, "problem", error))) from error
+
+    def _word(self) -> object:
+        """What a single word stands for; a whole structure, which may be endless, is not put together."""
+        if not isinstance(self.node, yaml.ScalarNode):
+            raise self.wrong("wanted is a single value, not a list or a mapping")
+        return self.value
 
     def text(self) -> str:
         """A word."""
-        if not isinstance(self.value, str):
-            raise self.wrong(f"wanted is a word, not {self.value!r}")
-        return self.value
+        found = self._word()
+        if not isinstance(found, str):
+            raise self.wrong(f"wanted is a word, not {_shown(found)}")
+        return found
 
     def truth(self) -> bool:
         """Yes or no."""
-        if not isinstance(self.value, bool):
-            raise self.wrong(f"wanted is true or false, not {self.value!r}")
-        return self.value
+        found = self._word()
+        if not isinstance(found, bool):
+            raise self.wrong(f"wanted is true or false, not {_shown(found)}")
+        return found
 
     def number(self, least: float, most: float = math.inf) -> float:
         """A finite number within bounds."""
-        found = self.value
-        if not isinstance(found, int | float) or isinstance(found, bool) or not math.isfinite(found):
-            raise self.wrong(f"wanted is a number, not {found!r}")
+        found = self._word()
+        odd = isinstance(found, bool) or (isinstance(found, float) and not math.isfinite(found))
+        if odd or not isinstance(found, int | float):
+            raise self.wrong(f"wanted is a number, not {_shown(found)}")
         if not least <= found <= most:
-            raise self.wrong(f"wanted is a number from {least:g} to {most:g}, not {found}")
+            raise self.wrong(f"wanted is a number from {least:g} to {most:g}, not {_shown(found)}")
         return found
 
     def count(self, least: int, most: int) -> int:
@@ -105,6 +115,14 @@ def document(path: pathlib.Path) -> Part | None:
     except (yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{path}: not YAML: {error}") from error
     return None if node is None else Part(node, path)
+
+
+def _shown(found: object) -> str:
+    """A value in a message, however long it is. Of a number Python writes only so many digits."""
+    if isinstance(found, int) and abs(found) > sys.maxsize:
+        return "one that is far larger"
+    text = repr(found)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - a line's worth
 
 
 def _listed(names: Collection[str]) -> str:

@@ -30,7 +30,7 @@ def read(path: pathlib.Path) -> list[jobs.TraceJob]:
         OSError: it cannot be opened.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             return _jobs(csv.DictReader(file), path)
     except (UnicodeDecodeError, csv.Error) as error:
         raise inputs.InputError(f"{path}: not a CSV file in UTF-8: {error}") from error
