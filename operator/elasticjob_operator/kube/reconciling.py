@@ -107,9 +107,11 @@ class Reconciler:
 
     async def _write_status(self, reading: Reading, new: status.Status) -> bool:
         """Write the status if it has changed; whether it has."""
+        if new == reading.observed.job.status:
+            return False
         before = reading.job.get("status")
         data = status.unknown(before) | status.dump(new)
-        if new == reading.observed.job.status or data == before:
+        if data == before:
             return False
         await self._client.replace("ElasticJob", {**reading.job, "status": data}, sub="status")
         return True
