@@ -10,21 +10,22 @@ MOST_WEIGHT = 100
 
 
 def ruled_out(found: object, names: Iterable[str]) -> object:
-    """A pod's ``affinity`` with these cluster nodes ruled out: in each alternative that the user has named.
+    """A pod's ``affinity`` with these cluster nodes ruled out."""
+    return _required(found, "matchFields", [_not_in("metadata.name", name) for name in names])
+
+
+def _required(found: object, where: str, these: Iterable[object]) -> object:
+    """A pod's ``affinity`` with these requirements in each alternative that the user has named.
 
     What is none is left as it is, for the API server names the mistake.
     """
     try:
-        return _ruled_out(found or {}, names)
+        return _with(found or {}, where, these)
     except (AttributeError, TypeError, ValueError):
         return found
 
 
-def _ruled_out(found: Any, names: Iterable[str]) -> dict[str, object]:
-    return _required(found, "matchFields", [_not_in("metadata.name", name) for name in names])
-
-
-def _required(found: Any, where: str, these: Iterable[object]) -> dict[str, object]:
+def _with(found: Any, where: str, these: Iterable[object]) -> dict[str, object]:
     whole = dict(found)
     node = dict(whole.get("nodeAffinity") or {})
     required = dict(node.get("requiredDuringSchedulingIgnoredDuringExecution") or {})
@@ -56,14 +57,8 @@ def _not_in(key: str, value: str) -> dict[str, object]:
 
 
 def firm(found: object) -> object:
-    """A pod's ``affinity`` that leaves it only cluster nodes that stay, in each alternative that the user has named.
-
-    What is none is left as it is, for the API server names the mistake.
-    """
-    try:
-        return _required(found or {}, "matchExpressions", [_not_in(*label) for label in spot.LABELS.items()])
-    except (AttributeError, TypeError, ValueError):
-        return found
+    """A pod's ``affinity`` that leaves it only cluster nodes that stay."""
+    return _required(found, "matchExpressions", [_not_in(*label) for label in spot.LABELS.items()])
 
 
 def steady(found: object) -> object:
