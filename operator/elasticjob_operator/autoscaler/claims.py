@@ -10,7 +10,7 @@ import collections
 import math
 from typing import TYPE_CHECKING
 
-from elasticjob_operator.autoscaler import nominating, snapshot
+from elasticjob_operator.autoscaler import nominating, room, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,11 +53,8 @@ class Claims:
 def capacity(snap: snapshot.Snapshot) -> int:
     """Accelerators that our jobs can have: of cordoned cluster nodes those that they have already."""
     closed = {node.name: max(node.free, 0) for node in snap.cluster_nodes if not node.schedulable}
-    there: dict[str, int] = collections.Counter()
-    for job in snap.jobs:
-        for placed in job.placement if closed else ():
-            there[placed.cluster_node] += max(placed.pods, 0) * job.accelerators
-    kept = sum(min(free, there[name]) for name, free in closed.items())
+    there = room.occupied(snap.jobs) if closed else {}
+    kept = sum(min(free, there.get(name, 0)) for name, free in closed.items())
     return kept + sum(max(node.free, 0) for node in snap.cluster_nodes if node.schedulable)
 
 

@@ -59,8 +59,9 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
     A trial that has no place is none: that round is done over as if nobody had thought of it, with another's or none.
     """
     stuck, tries, left, vain = frozenset[str](), 0, max(rules.rounds, 1), set[str]()
+    crowded = minimums.crowded(ordered, snap)
     while True:
-        _size(ordered, snap, rules, stuck)
+        _size(ordered, snap, rules, stuck, crowded=crowded)
         known = [(draft.cap, draft.barred) for draft in ordered]
         borrower = lending.lend(ordered, rules, vain) if len(vain) < TRIALS else None
         exposing.expose(ordered, snap, rules)
@@ -78,10 +79,14 @@ def _size_and_place(ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules:
 
 
 def _size(
-    ordered: list[drafts.Draft], snap: snapshot.Snapshot, rules: settings.Settings, stuck: Collection[str]
+    ordered: list[drafts.Draft],
+    snap: snapshot.Snapshot,
+    rules: settings.Settings,
+    stuck: Collection[str],
+    *,
+    crowded: bool,
 ) -> None:
     """Sizes from nothing, as far as counting can tell; where it was wrong for the *stuck*, surplus is less by them."""
-    crowded = minimums.crowded(ordered, snap)
     held, space = claims.Claims(snap, [draft.job for draft in ordered]), room.Room(snap, rules)
     for draft in ordered:
         draft.nodes, draft.loose, draft.partner = 0, 0, None

@@ -11,6 +11,8 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from elasticjob_operator.autoscaler import drafts, settings, snapshot
 
 UNLIMITED = 1 << 30
@@ -127,7 +129,7 @@ class Room:
 
 def _pools(snap: snapshot.Snapshot, sets: dict[frozenset[str] | None, int]) -> dict[Key, Pool]:
     pools: dict[Key, Pool] = collections.defaultdict(Pool)
-    held = _held(snap)
+    held = occupied(job for job in snap.jobs if job.held)  # those stay exactly where they are: their room is nobody's
     for node in snap.cluster_nodes:
         free = node.free - held.get(node.name, 0)
         if node.schedulable and free > 0:
@@ -155,13 +157,13 @@ def _present(snap: snapshot.Snapshot) -> dict[tuple[str, str], int]:
     return present
 
 
-def _held(snap: snapshot.Snapshot) -> dict[str, int]:
-    """Accelerators of held jobs by cluster node: those pods stay exactly where they are, so their room is nobody's."""
-    held: dict[str, int] = collections.Counter()
-    for job in snap.jobs:
-        for placed in job.placement if job.held else ():
-            held[placed.cluster_node] += max(placed.pods, 0) * job.accelerators
-    return held
+def occupied(jobs: Iterable[snapshot.Job]) -> dict[str, int]:
+    """Accelerators of these jobs' pods by cluster node."""
+    there: dict[str, int] = collections.Counter()
+    for job in jobs:
+        for placed in job.placement:
+            there[placed.cluster_node] += max(placed.pods, 0) * job.accelerators
+    return there
 
 
 def _cordoned(snap: snapshot.Snapshot) -> dict[tuple[str, str, bool], int]:
