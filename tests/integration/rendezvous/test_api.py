@@ -46,6 +46,21 @@ def sit(job: Job, slot: int, nonce: str) -> seat.Seat:
 # The record
 
 
+def annotate(job: Job, mine: seat.Seat, more: dict[str, str]) -> None:
+    """Somebody else writes into the Lease of a slot."""
+    body = job.api.get(kube.LEASE, mine.name)
+    assert body is not None
+    body["metadata"]["annotations"] |= more
+    assert job.api.replace(kube.LEASE, body)
+
+
+def annotated(job: Job, mine: seat.Seat) -> dict[str, str]:
+    """What is not ours in the Lease of a slot."""
+    body = job.api.get(kube.LEASE, mine.name)
+    assert body is not None
+    return {k: v for k, v in body["metadata"]["annotations"].items() if k not in lease.KEYS}
+
+
 def test_everybody_sees_what_one_writes(either_job: Job, boards: Callable[..., board.Board]) -> None:
     either_job.plan([0, 1])
     one, two = boards("0000000a"), boards("0000000b")
@@ -139,14 +154,9 @@ def test_writes_keep_what_others_have_put_there(either_job: Job) -> None:
     mine = sit(either_job, 0, "0000000a")
     mine.read()
     assert mine.take(1, "10.0.0.1:1")
-    body = either_job.api.get(kube.LEASE, mine.name)
-    assert body is not None
-    body["metadata"]["annotations"]["example.com/note"] = "keep me"
-    assert either_job.api.replace(kube.LEASE, body)
+    annotate(either_job, mine, {"example.com/note": "keep me"})
     assert mine.write(finished=1)
-    body = either_job.api.get(kube.LEASE, mine.name)
-    assert body is not None
-    assert body["metadata"]["annotations"]["example.com/note"] == "keep me"
+    assert annotated(either_job, mine)["example.com/note"] == "keep me"
     assert either_job.leases()[0].lease.finished == 1
 
 
@@ -191,20 +201,11 @@ def test_what_a_newer_version_says_of_a_holder_stays_as_long_as_that_holds_the_s
     mine = sit(either_job, 0, "0000000a")
     mine.read()
     assert mine.take(1, "10.0.0.1:1")
-    body = either_job.api.get(kube.LEASE, mine.name)
-    assert body is not None
-    body["metadata"]["annotations"] |= {"elasticjob.dev/new": "1", "mine": "2"}
-    assert either_job.api.replace(kube.LEASE, body)
-
-    def others() -> dict[str, str]:
-        found = either_job.api.get(kube.LEASE, mine.name)
-        assert found is not None
-        return {k: v for k, v in found["metadata"]["annotations"].items() if k not in lease.KEYS}
-
+    annotate(either_job, mine, {"elasticjob.dev/new": "1", "mine": "2"})
     assert mine.write(arrived=2)
-    assert others() == {"elasticjob.dev/new": "1", "mine": "2"}
+    assert annotated(either_job, mine) == {"elasticjob.dev/new": "1", "mine": "2"}
     mine.release()
-    assert others() == {"mine": "2"}
+    assert annotated(either_job, mine) == {"mine": "2"}
 
 
 # Lists and watches

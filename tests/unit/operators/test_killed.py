@@ -1,7 +1,7 @@
 """The operator killed after every single write of each thing that it does, and a new one that goes on from there."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -70,17 +70,21 @@ def prepared(scene: str) -> World:
     return world
 
 
-@pytest.mark.parametrize("scene", SCENES)
-def test_killed_after_any_write_it_ends_where_an_undisturbed_one_does(scene: str) -> None:
-    start = prepared(scene)
+def deaths(start: World) -> Iterator[tuple[int, World, World]]:
+    """What becomes of *start* where the operator is killed after its n-th write: n, that, and the undisturbed one."""
     clean = copy.deepcopy(start)
     clean.settle()
-
     for write in range(start.writes, clean.writes + 1):
         world = copy.deepcopy(start)
         world.dies_at = write
         world.settle()
-        assert outcome(world) == outcome(clean), f"killed after write {write - start.writes} of {scene}"
+        yield write - start.writes, world, clean
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_killed_after_any_write_it_ends_where_an_undisturbed_one_does(scene: str) -> None:
+    for write, world, clean in deaths(prepared(scene)):
+        assert outcome(world) == outcome(clean), f"killed after write {write} of {scene}"
 
 
 @pytest.mark.parametrize("scene", LOST)
@@ -104,24 +108,12 @@ def test_killed_after_any_write_pods_that_were_sent_away_count_for_nothing() -> 
     gone_unseen(start, "digits-3-0")
     start.scale(4)
 
-    clean = copy.deepcopy(start)
-    clean.settle()
-
-    for write in range(start.writes, clean.writes + 1):
-        world = copy.deepcopy(start)
-        world.dies_at = write
-        world.settle()
-        assert (world.status["disruptions"], world.status["failures"]) == (0, 0), f"write {write - start.writes}"
+    for write, world, _ in deaths(start):
+        assert (world.status["disruptions"], world.status["failures"]) == (0, 0), f"write {write}"
 
 
 def test_killed_after_any_write_a_job_is_made_whole() -> None:
-    clean = World(nodes=3, warming=2)
-    clean.settle()
-
-    for write in range(clean.writes + 1):
-        world = World(nodes=3, warming=2)
-        world.dies_at = write
-        world.settle()
+    for write, world, clean in deaths(World(nodes=3, warming=2)):
         assert outcome(world) == outcome(clean), f"killed after write {write}"
 
 
