@@ -137,9 +137,9 @@ def _pods(found: list[Write]) -> dict[str, list[Pod]]:
     for write in (w for w in found if w.resource == "pods"):
         item = write.response if write.response.get("kind") == "Pod" else {}
         job = ((item.get("metadata") or {}).get("labels") or {}).get(names.JOB_LABEL, "")
-        if (write.verb, write.sub) == ("create", "") and _owner(item) and names.pod_place(job, write.name):
-            made = Pod(f"{write.namespace}/{write.name}", write.uid, write.ended)
-            made.slot = (names.pod_place(job, write.name) or (0, 0))[0]
+        created = (write.verb, write.sub) == ("create", "") and _owner(item)
+        if created and (place := names.pod_place(job, write.name)):
+            made = Pod(f"{write.namespace}/{write.name}", write.uid, write.ended, slot=place[0])
             pods[_owner(item)].append(made)
             named[write.namespace, write.name].append(made)
         ended = (item.get("status") or {}).get("phase") in ENDED
